@@ -118,7 +118,7 @@ build-tests: apt-test build
 demo: build
 	@tools/demo.sh build/release/stoker $(VENV_PYTHON)
 
-# Both runs go on after a failure; the summary counts and decides. Python tests often wait for processes
+# Both runs continue after a failure; the summary counts and decides. Python tests often wait for processes
 # that they have started: one more of them than cores.
 .PHONY: test
 test: build-tests
@@ -143,8 +143,10 @@ crash: build-tests
 	  --parallel $(JOBS) --output-on-failure --no-tests=error \
 	  --output-junit $(CURDIR)/$(RESULTS)/crash/ctest.xml || status=1; \
 	STOKER_KILL_CYCLES=$(KILL_CYCLES) STOKER_JOB_PAIRS=$(JOB_PAIRS) STOKER_STORE_CASES=all \
-	  $(VENV_PYTHON) -m pytest --numprocesses $(JOBS) python/tests/test_checkpoint_killed.py \
-	  python/tests/test_checkpoint_jobs.py python/tests/test_checkpoint_store_messages.py \
+	  $(VENV_PYTHON) -m pytest --numprocesses $(JOBS) \
+	  python/tests/checkpoint/test_checkpoint_killed.py \
+	  python/tests/checkpoint/ranks/test_checkpoint_jobs.py \
+	  python/tests/checkpoint/ranks/test_checkpoint_store_messages.py \
 	  --junitxml=$(RESULTS)/crash/pytest.xml || status=1; \
 	grep -hE '^[a-z0-9]+: [0-9]+ (block writes|faults)' $(RESULTS)/crash/ctest.xml || true; \
 	$(VENV_PYTHON) tools/test_summary.py $(RESULTS)/crash/*.xml || status=1; \

@@ -4,7 +4,7 @@
 Two rows: random windows of a token array (P6) against a memmap in a DataLoader with page-locked
 memory, and a tar of samples of 110 KiB. Every side is a process of its own, runs for some seconds
 with its data in the page cache, and is measured from its first batch on until the GPU has all of
-them. A part that fails prints its error, and the others go on.
+them. A part that fails prints its error, and the others continue.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def compare(args: argparse.Namespace) -> dict[str, Any]:
                         f"{one['bytes_per_s'] / 1e9:.2f} GB/s{text}")  # fmt: skip
         if best and ours["samples_per_s"]:
             results["p6_times"] = ours["samples_per_s"] / best
-    except Exception as error:  # the other part goes on
+    except Exception as error:  # the other part continues
         rows.append(f"P6 to the GPU | failed: {error!r}")
     try:
         path = make_tar(folder / "tar", args.tar_bytes)

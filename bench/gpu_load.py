@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Loads to a GPU, warm and cold, beside other loaders, a raw direct read, and pread plus XXH3.
 
-Every part runs by itself: one that fails prints its error, and the others go on. The table comes
+Every part runs by itself: one that fails prints its error, and the others continue. The table comes
 last; with --json the figures are also written to a file. Run it with PYTHONPATH=python, with
 --path on the disk to measure. "Warm" is the median of runs with the file in the page cache, after
 one that is not counted. "Cold" drops the file from the page cache before every run.

@@ -3,7 +3,7 @@
 
 "Blocked" is the larger of the time in save() and the delay on the caller's stream, by events, from
 the second save on; the first is reported apart. The state changes before every save. Every part
-runs by itself: one that fails prints its error, and the others go on. The table comes last; with
+runs by itself: one that fails prints its error, and the others continue. The table comes last; with
 --json the figures are also written to a file. Run it with PYTHONPATH=python, on a disk of its own.
 """
 

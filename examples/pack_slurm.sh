@@ -1,6 +1,6 @@
 #!/bin/bash
 # Packs one dataset with a Slurm array: each task packs its share of the shards, and the merge runs
-# when all are done. A task that was preempted or killed goes on where it was when Slurm runs it
+# when all are done. A task that was preempted or killed continues where it was when Slurm runs it
 # again. What follows source and destination goes to `stoker pack` as it is.
 #
 #   sbatch --array=0-15 --requeue examples/pack_slurm.sh /data/images /data/shards --shuffle-seed 7

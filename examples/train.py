@@ -1,7 +1,7 @@
 """A training that may be killed at any moment: python train.py SHARDS CHECKPOINTS LOSSES.
 
 A softmax regression on how often each byte value comes in a sample. Run it again after a kill: it
-goes on from the last committed checkpoint, with the samples and the losses of an unbroken run.
+continues from the last committed checkpoint, with the samples and the losses of an unbroken run.
 """
 
 from __future__ import annotations

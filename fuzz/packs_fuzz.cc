@@ -70,10 +70,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   frame(sound, input, file);
   const Result<TokenBins> packs = TokenBins::parse(dataset, kLength, file);
   if (!packs.ok()) return 0;
-  std::vector<PackPiece> pieces;
+  std::vector<BinPiece> pieces;
   for (std::uint64_t unit = 0; unit < packs->count(); ++unit) {
     if (!packs->locate(unit, pieces).ok()) continue;
-    for (const PackPiece& piece : pieces)
+    for (const BinPiece& piece : pieces)
       if (piece.range.end_bytes() > 1200 || piece.at_bytes + piece.range.size_bytes > kLength)
         __builtin_trap();
   }

@@ -5,7 +5,9 @@ Fails, with file and line, if
 * a file under src/ or python/src/ includes a layer that its own is not granted,
 * a file in a room (a folder inside a layer) includes a room that its own is not granted,
 * the grants form a cycle, or name a layer or a room that does not exist,
-* a folder under src/ is missing from layers.toml, or has more than FILES_MAX files,
+* a folder under src/ is missing from layers.toml,
+* a folder under src/, python/ or tests/ is crowded: it has sources of more than IDEAS_MAX names,
+  where a header and its source count once, and is not excepted under [crowded] in layers.toml,
 * the DEPS of a stoker_layer() are not the grants of that layer,
 * a public header includes anything but the C++ library and other public headers,
 * a public header belongs to no layer, and so would not be installed.
@@ -32,7 +34,7 @@ Grants = Mapping[str, list[str]]
 
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 LAYER_CALL = re.compile(r"stoker_layer\(\s*(\w+)(.*?)\)", re.DOTALL)
-FILES_MAX = 30  # headers and sources; a folder should be easy to overview
+IDEAS_MAX = 25  # a list of names that one can still read at a glance
 KEYWORDS = {"PUBLIC_HEADERS", "SOURCES", "DEPS", "LIBRARIES"}
 
 
@@ -86,11 +88,11 @@ def room_of(file: str) -> str:
 
 
 def check_rooms(root: Path, layer: str, grants: Grants) -> Iterator[str]:
-    """Within a layer, each file includes only its own and granted rooms; no room is too full."""
-    sizes: dict[str, int] = {}
+    """Within a layer, each file includes only its own and granted rooms."""
+    seen: set[str] = set()
     for path in sources(root / "src" / layer):
         room = room_of(path.relative_to(root / "src").as_posix())
-        sizes[room] = sizes.get(room, 0) + 1
+        seen.add(room)
         if room not in grants:
             continue
         for number, angled, name in includes(path):
@@ -98,14 +100,31 @@ def check_rooms(root: Path, layer: str, grants: Grants) -> Iterator[str]:
                 continue
             place = f"{path.relative_to(root)}:{number}"
             yield f"{place}: {layer}/{room} may not include {layer}/{room_of(name)}"
-    for room, count in sizes.items():
-        if room not in grants:
-            yield f"layers.toml: src/{layer}/{room} is not listed under [rooms.{layer}]"
-        if count > FILES_MAX:
-            yield f"src/{layer}/{room}: {count} files, more than {FILES_MAX}; make a room of some"
+    for room in sorted(seen - grants.keys()):
+        yield f"layers.toml: src/{layer}/{room} is not listed under [rooms.{layer}]"
     for room in grants:
-        if room not in sizes:
+        if room not in seen:
             yield f"layers.toml: [rooms.{layer}] lists {room}, which has no files"
+
+
+def ideas(folder: Path) -> int:
+    """Counts the names of the sources in a folder: a header and its source are one idea."""
+    found = (path for path in folder.iterdir() if path.suffix in {".h", ".cc", ".py"})
+    return len({path.stem for path in found} - {"__init__"})
+
+
+def check_crowds(root: Path, limits: Mapping[str, int]) -> Iterator[str]:
+    """No folder has too many ideas; ``limits`` has those that may have more, and none else."""
+    tops = [root / name for name in ("src", "python", "tests") if (root / name).is_dir()]
+    folders = [*tops, *(path for top in tops for path in top.rglob("*") if path.is_dir())]
+    counts = {folder.relative_to(root).as_posix(): ideas(folder) for folder in sorted(folders)}
+    for folder, count in counts.items():
+        if count > limits.get(folder, IDEAS_MAX):
+            most = limits.get(folder, IDEAS_MAX)
+            yield f"{folder}: {count} ideas, more than {most}; make a folder of some"
+    for folder in limits:
+        if counts.get(folder, 0) <= IDEAS_MAX:
+            yield f"layers.toml: [crowded] lists {folder}, which is not"
 
 
 def check_public_headers(root: Path, owned: set[str]) -> Iterator[str]:
@@ -142,7 +161,9 @@ def check_tree(root: Path) -> list[str]:
     """Returns one line per violation in the tree at ``root``."""
     grants = tomllib.loads((root / "layers.toml").read_text(encoding="utf-8"))
     rooms: Mapping[str, Grants] = grants.pop("rooms", {})
+    limits: Mapping[str, int] = grants.pop("crowded", {})
     errors = [*check_grants(grants, "layer"), *check_includes(root, grants)]
+    errors.extend(check_crowds(root, limits))
     for layer in sorted({path.name for path in (root / "src").iterdir()} & grants.keys()):
         inside = rooms.get(layer, {".": []})
         errors.extend([*check_grants(inside, "room"), *check_rooms(root, layer, inside)])

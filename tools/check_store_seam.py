@@ -23,7 +23,7 @@ EXCEPTIONS = {
     "tokens/token_bins.cc": "bins are a mapped local file",
     "pack/convert.cc": "compressed tars are inflated into a local directory",
     "pack/pack_paths.cc": "what pack has written itself, below a root",
-    "pack/pack_merge.cc": "the lock of a pack, and what pack has written itself",
+    "pack/pack_directory.cc": "the lock of a pack, and what pack has written itself",
     "pack/pack_session.cc": "what pack has written itself, below a root",
     "pack/pack_shard.cc": "what pack has written itself, below a root",
     "pack/shard_output.cc": "what pack writes",

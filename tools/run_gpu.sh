@@ -12,19 +12,20 @@ cmake -S . -B build/gpu "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DSTOKER_PY
   -DPython_EXECUTABLE="$(command -v "$python")" -DCMAKE_PREFIX_PATH="$bundle" >build/gpu.configure.log 2>&1 ||
   { cat build/gpu.configure.log; exit 1; }
 cmake --build build/gpu --parallel "$(nproc)" --target _native
+checkpoint=python/tests/checkpoint loader=python/tests/loader
 PYTHONPATH=python:$bundle/python "$python" -m pytest -q -p no:cacheprovider -rs \
-  python/tests/test_checkpoint_cuda.py python/tests/test_checkpoint_cuda_load.py \
-  python/tests/test_checkpoint_cuda_saves.py python/tests/test_checkpoint_load_device.py \
-  python/tests/test_checkpoint_rng.py python/tests/test_checkpoint_meta.py \
-  python/tests/test_loader_device.py python/tests/test_loader_pinned.py
+  $checkpoint/device/test_checkpoint_cuda.py $checkpoint/device/test_checkpoint_cuda_load.py \
+  $checkpoint/device/test_checkpoint_cuda_saves.py $checkpoint/device/test_checkpoint_load_device.py \
+  $checkpoint/state/test_checkpoint_rng.py $checkpoint/state/test_checkpoint_meta.py \
+  $loader/test_loader_device.py $loader/test_loader_pinned.py
 
 # Copies and kernels outside of any allocation: torch's cache of memory would hide them.
 if command -v compute-sanitizer >/dev/null; then
   echo "gpu: the tests of copies and kernels, under compute-sanitizer"
   PYTHONPATH=python:$bundle/python PYTORCH_NO_CUDA_MEMORY_CACHING=1 \
     compute-sanitizer --tool memcheck --leak-check no --error-exitcode 9 "$python" -m pytest -q -p no:cacheprovider \
-    python/tests/test_checkpoint_cuda_saves.py python/tests/test_checkpoint_cuda_load.py \
-    python/tests/test_loader_device.py \
+    $checkpoint/device/test_checkpoint_cuda_saves.py $checkpoint/device/test_checkpoint_cuda_load.py \
+    $loader/test_loader_device.py \
     -k "small_tensors or enqueued_after or that_are_freed or every_type or overlaps or copied_ahead"
 else
   echo "gpu: compute-sanitizer is not installed: skipped"

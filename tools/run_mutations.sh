@@ -15,7 +15,7 @@ ASAN_OPTIONS=allocator_may_return_null=1 "$target" -runs="$native_count" -max_le
   grep -E 'number_of_executed_units|ERROR|SUMMARY|Test unit written|#[0-9]+ 0x'
 
 echo "mutations: $count through each command"
-STOKER_MUTATIONS=$count "$python" -m pytest -q python/tests/test_checkpoint_command_mutations.py
+STOKER_MUTATIONS=$count "$python" -m pytest -q python/tests/checkpoint/test_checkpoint_command_mutations.py
 
 # The unchanged package, with the sanitized module beside its sources.
 package=build/asan-python/package
@@ -29,4 +29,4 @@ echo "mutations: $count of each checkpoint through restore and load, under Addre
 LD_PRELOAD="$asan $ubsan $stdcxx" PYTHONPATH=$package PYTHONMALLOC=malloc STOKER_MUTATIONS=$count \
   ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:halt_on_error=1 \
   UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
-  "$python" -m pytest -q python/tests/test_checkpoint_mutations.py
+  "$python" -m pytest -q python/tests/checkpoint/test_checkpoint_mutations.py

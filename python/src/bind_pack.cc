@@ -28,7 +28,7 @@ namespace {
 
 /// Files to pack, after scanning.
 struct PackFiles {
-  std::unique_ptr<PackInput> source;
+  std::unique_ptr<PackInput> input;
 };
 
 std::unique_ptr<PackFiles> open_pack_files(const std::string& path, const std::string& kind,
@@ -59,7 +59,7 @@ PackReport pack_files(const PackFiles& files, const std::string& directory,
   options.task_count = task_count;
   return value_or_raise(interruptible([&](std::stop_token stop) {
     options.stop = std::move(stop);
-    return pack(posix_file_ops(), *files.source, directory, options);
+    return pack(posix_file_ops(), *files.input, directory, options);
   }));
 }
 
@@ -84,7 +84,7 @@ void bind_pack(nb::module_& module) {
       .def_ro("is_complete", &PackReport::is_complete, "Whether the manifest is written.")
       .def("__repr__", &to_repr);
   nb::class_<PackFiles>(module, "PackFiles", "Use stoker.pack.")
-      .def_prop_ro("remarks", [](const PackFiles& self) { return remarks_on(*self.source); })
+      .def_prop_ro("remarks", [](const PackFiles& self) { return remarks_on(*self.input); })
       .def("pack", &pack_files, "directory"_a, "format"_a, "samples_per_shard"_a, "shard_size"_a,
            "shuffle_seed"_a.none(), "threads"_a, "task"_a, "task_count"_a);
   module.def(
@@ -128,6 +128,7 @@ void bind_pack(nb::module_& module) {
         return formats;
       },
       "Returns the formats that can be written, and whether their samples are single arrays.");
+  module.def("pack_kinds", &pack_kinds, "Returns all kinds of data that can be packed.");
   module.def(
       "make_ingest_writer",
       [](const std::string& directory, const std::string& format) {

@@ -67,10 +67,10 @@ void read_windows(const TokenWindows& windows, const Dataset& dataset, const Uni
 
 /// Reads one pack into a row, with the position and document of each token. Returns its length.
 Result<std::uint64_t> read_pack(const Dataset& dataset, const TokenBins& packs, std::uint64_t unit,
-                                const internal::PackRow& row) {
-  std::vector<PackPiece> pieces;
+                                const internal::BinRow& row) {
+  std::vector<BinPiece> pieces;
   STOKER_TRY(packs.locate(unit, pieces));
-  for (const PackPiece& piece : pieces) {
+  for (const BinPiece& piece : pieces) {
     const std::span<std::byte> room = row.tokens.subspan(piece.at_bytes, piece.range.size_bytes);
     STOKER_TRY(read_span(dataset, {.shard = piece.shard, .range = piece.range}, room));
     if (!piece.crc32c) continue;
@@ -96,9 +96,9 @@ nb::object read_packs(const TokenBins& packs, const Dataset& dataset, const Unit
   std::vector<std::uint64_t> lengths(count);
   const FirstFailure failure = without_gil([&] {
     return for_each_position(count, [&](std::size_t row) -> Status {
-      const internal::PackRow place{.tokens = {rows + row * packs.row_bytes(), packs.row_bytes()},
-                                    .position_ids = {position_ids.data() + row * length, length},
-                                    .document_ids = {document_ids.data() + row * length, length}};
+      const internal::BinRow place{.tokens = {rows + row * packs.row_bytes(), packs.row_bytes()},
+                                   .position_ids = {position_ids.data() + row * length, length},
+                                   .document_ids = {document_ids.data() + row * length, length}};
       STOKER_ASSIGN(lengths[row], read_pack(dataset, packs,
                                             static_cast<std::uint64_t>(units.data()[row]), place));
       return {};

@@ -34,7 +34,7 @@ class RowList final : public PackInput {
 
  private:
   const ImportedRows& rows_;
-  const MemorySource first_;
+  const MemoryInput first_;
   const std::uint64_t field_count_;
 };
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "memory_source.h"
+#include "memory_input.h"
 
 namespace stoker::python {
 

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "dataset/pack/pack_directory.h"
 #include "dataset/pack/pack_merge.h"
 #include "dataset/pack/pack_part.h"
 #include "dataset/pack/pack_shard.h"
@@ -71,16 +72,16 @@ void IngestWriter::abandon() {
   lock_ = UniqueFd();
 }
 
-Status IngestWriter::begin(const PackInput& source) {
+Status IngestWriter::begin(const PackInput& input) {
   if (writer_.format->has_columns) {
-    STOKER_ASSIGN(writer_.shard.columns, source.mds_columns());
+    STOKER_ASSIGN(writer_.shard.columns, input.mds_columns());
   }
   if (writer_.format->is_array) {
-    if (!source.token_dtype())
+    if (!input.token_dtype())
       return Status(Code::invalid_argument,
                     "format=\"" + job_.format +
                         "\" is for samples of one field, an array; use tar, mds or tfrecord");
-    STOKER_TRY(prepare_token_writer(source, writer_));
+    STOKER_TRY(prepare_token_writer(input, writer_));
     job_.dtype = dtype_name(writer_.shard.dtype);
   }
   return {};
@@ -88,11 +89,11 @@ Status IngestWriter::begin(const PackInput& source) {
 
 Status IngestWriter::write_shard(const std::vector<IngestedSample>& samples) {
   if (samples.empty()) return {};
-  const MemorySource source(samples, job_.sample_count);
-  if (job_.shard_count == 0) STOKER_TRY(begin(source));
+  const MemoryInput input(samples, job_.sample_count);
+  if (job_.shard_count == 0) STOKER_TRY(begin(input));
   std::vector<std::uint64_t> order(samples.size());
   std::iota(order.begin(), order.end(), std::uint64_t{0});
-  STOKER_TRY(pack_shard(ops_, source, writer_,
+  STOKER_TRY(pack_shard(ops_, input, writer_,
                         {.directory = directory_,
                          .name = job_.shard_name(job_.shard_count),
                          .plan_hash = job_.hash,

@@ -10,7 +10,7 @@
 #include "dataset/pack/pack.h"
 #include "dataset/pack/pack_writer.h"
 #include "io/files/file_ops.h"
-#include "memory_source.h"
+#include "memory_input.h"
 #include "stoker/status.h"
 
 namespace stoker::python {
@@ -43,7 +43,7 @@ class IngestWriter {
 
  private:
   IngestWriter(FileOps& ops, PathAt directory, std::string format);
-  Status begin(const PackInput& source);
+  Status begin(const PackInput& input);
 
   FileOps& ops_;
   PathAt directory_;

@@ -762,6 +762,9 @@ def written_formats() -> list[tuple[str, bool]]:
     Returns the formats that can be written, and whether their samples are single arrays.
     """
 
+def pack_kinds() -> list[str]:
+    """Returns all kinds of data that can be packed."""
+
 def make_ingest_writer(directory: str, format: str) -> IngestWriter: ...
 
 class ImportOptions:

@@ -187,6 +187,8 @@ struct ShardFormat {
   std::string_view name;
   /// Name for writing: "tokens" for Megatron's. Empty if the format is read-only.
   std::string_view written_as = {};
+  /// What a user has to know to choose it for writing, for help texts: "rows of one length".
+  std::string_view written_note = {};
 
   bool has_keys = false;        ///< Records begin with their keys, which a scan finds.
   bool has_checksums = false;   ///< Records contain checksums.

@@ -48,7 +48,7 @@ struct RangeReadOptions {
 
 /// Reads many ranges through a source: keeps it busy, splits long ranges into pieces, and on an
 /// early end leaves nothing in flight. Loader, checkpoints and io.read_many all read through it;
-/// stores and devices provide a RangeSource.
+/// stores provide a RangeSource.
 ///
 /// Thread safety: none.
 class RangeReader {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "io/files/filesystem.h"
+
 namespace stoker {
 namespace {
 
@@ -17,7 +19,7 @@ constexpr std::array kTraits{
     FilesystemTraits{btrfs, "btrfs", "atomic inside a subvolume", "durable",
                      "yes, but buffered for compressed files", "inside a subvolume", false},
     FilesystemTraits{tmpfs, "tmpfs", "atomic", "without effect: this is memory",
-                     "without meaning: this is memory", "yes", false},
+                     "not applicable: this is memory", "yes", false},
     FilesystemTraits{
         nfs, "NFS", "atomic on the server, RENAME_NOREPLACE refused",
         "durable once the server has committed; errors may appear only here or at close",
@@ -42,22 +44,11 @@ constexpr std::array kTraits{
 };
 static_assert(kTraits.size() == static_cast<std::size_t>(unknown) + 1);
 
-struct MagicRow {
-  std::uint64_t magic;
-  FilesystemType kind;
-};
-// From linux/magic.h, and for the others from the sources of their modules.
-constexpr std::array kMagics{
-    MagicRow{0xef53, ext4},       MagicRow{0x58465342, xfs},    MagicRow{0x2fc12fc1, zfs},
-    MagicRow{0x9123683e, btrfs},  MagicRow{0x01021994, tmpfs},  MagicRow{0x858458f6, tmpfs},
-    MagicRow{0x6969, nfs},        MagicRow{0x0bd00bd0, lustre}, MagicRow{0x47504653, gpfs},
-    MagicRow{0x19830326, beegfs}, MagicRow{0x18031977, weka},   MagicRow{0x00c36400, cephfs},
-    MagicRow{0x65735546, fuse},   MagicRow{0x794c7630, overlay}};
-
 struct TypeRow {
   std::string_view type;
   FilesystemType kind;
 };
+// The names of io/files/filesystem.h, and those of mounts.
 constexpr std::array kTypes{TypeRow{"ext4", ext4},
                             TypeRow{"ext3", ext4},
                             TypeRow{"xfs", xfs},
@@ -71,6 +62,7 @@ constexpr std::array kTypes{TypeRow{"ext4", ext4},
                             TypeRow{"gpfs", gpfs},
                             TypeRow{"beegfs", beegfs},
                             TypeRow{"beegfs_nodev", beegfs},
+                            TypeRow{"weka", weka},
                             TypeRow{"wekafs", weka},
                             TypeRow{"ceph", cephfs},
                             TypeRow{"overlay", overlay}};
@@ -89,6 +81,12 @@ FilesystemType fuse_kind(const MountEntry& mount) {
   return fuse;
 }
 
+FilesystemType type_of(std::string_view name, const MountEntry& mount) {
+  for (const TypeRow& row : kTypes)
+    if (row.type == name) return row.kind;
+  return name.starts_with("fuse") ? fuse_kind(mount) : unknown;
+}
+
 }  // namespace
 
 const FilesystemTraits& filesystem_traits(FilesystemType kind) {
@@ -97,11 +95,8 @@ const FilesystemTraits& filesystem_traits(FilesystemType kind) {
 
 FilesystemType filesystem_type(std::uint64_t type_magic, const MountEntry& mount) {
   if (mount.type == "ext2") return unknown;  // ext4's magic without ext4's journal
-  for (const MagicRow& row : kMagics)
-    if (row.magic == type_magic) return row.kind == fuse ? fuse_kind(mount) : row.kind;
-  for (const TypeRow& row : kTypes)
-    if (row.type == mount.type) return row.kind;
-  return std::string_view(mount.type).starts_with("fuse") ? fuse_kind(mount) : unknown;
+  const FilesystemType by_magic = type_of(filesystem_by_magic(type_magic).name, mount);
+  return by_magic != unknown ? by_magic : type_of(mount.type, mount);
 }
 
 }  // namespace stoker

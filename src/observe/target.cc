@@ -57,8 +57,8 @@ Status explain(const std::string& path, const Status& status) {
                       "first",
                   status.os_error());
   return Status(status.code(),
-                fmt::format("{}: cannot be read ({}); run as a user who may, or with sudo", path,
-                            status.message()),
+                fmt::format("{}: cannot be read ({}); run as a user with access, or with sudo",
+                            path, status.message()),
                 status.os_error());
 }
 

@@ -96,9 +96,8 @@ class Upload {
 /// be created: a folder exists while it contains an object (a local folder also remains
 /// afterwards). No key is both an object and a folder. The folder "." is the root: all keys of a
 /// bucket, the working directory of the local store, whose keys are paths. Callers may turn "//" in
-/// a key into
-/// "/", so a key is not a URL. open(), look() and commit() report the same ObjectInfo for the same
-/// version of an object. Errors name the key.
+/// a key into "/", so a key is not a URL. open(), look() and commit() report the same ObjectInfo
+/// for the same version of an object. Errors name the key.
 ///
 /// A call ends by itself: a remote store limits each call and each range, and returns
 /// `unavailable` (-ETIMEDOUT from a source). A store that cannot be written to returns

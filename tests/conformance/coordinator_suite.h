@@ -81,7 +81,7 @@ TEST_P(CoordinatorSuite, messages_reach_everybody_in_the_order_of_ranks) {
       EXPECT_EQ(*heard, key);
     }
   });
-  EXPECT_LE(messages_->count(), 65U) << "old messages are removed as the run goes on";
+  EXPECT_LE(messages_->count(), 65U) << "old messages are removed as the run continues";
 }
 
 TEST_P(CoordinatorSuite, any_text_arrives_whole_and_nothing_stays_of_a_long_one) {

@@ -338,7 +338,7 @@ TEST_P(EngineSuite, direct_transfers_keep_their_alignment_when_cut_short) {
   EXPECT_EQ(
       run_one(*engine, {.op = Op::write, .fd = fd.get(), .buffer = buffer, .align_bytes = 4096}),
       4 * 4096);
-  EXPECT_EQ(calls, 2) << "the write went on at a block boundary";
+  EXPECT_EQ(calls, 2) << "the write continued at a block boundary";
   EXPECT_EQ(contents_of(dir_.file("data")), std::string(std::size_t{4} * 4096, 'x'));
 }
 

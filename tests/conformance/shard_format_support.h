@@ -84,7 +84,7 @@ class RecordList : public RecordSink {
   std::vector<FoundRecord> records;
 };
 
-/// Scans a shard, feeding `read_ahead()` bytes more than wanted each time where there are so many.
+/// Scans a shard, feeding `read_ahead()` bytes more than wanted each time, or as many as there are.
 /// Fails the test if the scanner leaves the shard, stands still or goes back.
 inline Status scan_shard(const ShardReader& reader, std::span<const std::byte> shard,
                          const std::function<std::size_t()>& read_ahead, RecordSink& sink) {

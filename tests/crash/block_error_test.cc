@@ -56,7 +56,7 @@ struct Fault {
 };
 
 struct Outcome {
-  bool is_hit = false;  ///< The save made so many writes or flushes.
+  bool is_hit = false;  ///< The save made that number of writes or flushes.
   Status first = {};    ///< Of the save that met the fault,
   Status next = {};     ///< and of the one after it, in the same mount.
   std::string wrong;    ///< After a remount.

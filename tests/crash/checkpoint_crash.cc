@@ -285,7 +285,7 @@ CrashSaver::CrashSaver(const CheckpointPlace& place, Note note, const Options& o
   made.directory = place.directory;
   made.copy_threads = 1;
   made.in_flight = options.in_flight;
-  made.group_limits.group_bytes_min = 1;  // ours are small, and shall be linked
+  made.group_limits.group_bytes_min = 1;  // ours are small, and are to be linked
   made.coordinator = options.coordinator;
   made.parent = options.parent;
   made.lock.ttl = nanoseconds(0);

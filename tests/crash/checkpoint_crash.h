@@ -102,7 +102,7 @@ class CrashSaver {
   SaveRequest request_of(const SavedStep& saved,
                          const std::map<std::string, std::vector<float>>& contents) const;
 
-  /// Notes what is acknowledged on the writer's thread, before it goes on to remove others.
+  /// Notes what is acknowledged on the writer's thread, before it removes others.
   class NotingFileOps;
 
   Mutex note_mutex_;

@@ -116,7 +116,7 @@ void save_overlapping(CutRun& run, FileOps& ops) {
   must(saver.close());
 }
 
-/// One call fails, in the second save or a later one; what comes then goes on as if it had not
+/// One call fails, in the second save or a later one; what comes then continues as if it had not
 /// been.
 void save_with_a_failure(CutRun& run, FileOps& ops, int fail_at) {
   save_all(run, ops, {}, {{.step = 10}});

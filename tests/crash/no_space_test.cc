@@ -132,7 +132,7 @@ TEST(NoSpaceTest, a_tmpfs_without_names_fails_the_save_and_nothing_else) {
   EXPECT_GT(sweep_tmpfs(&SmallTmpfs::leave_names, false), 2);
 }
 
-/// Takes all but so many of the free blocks.
+/// Takes all free blocks but this number.
 bool fill_but(const std::string& directory, std::uint64_t count) {
   const UniqueFd ballast(
       ::open((directory + "/ballast").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));

@@ -53,8 +53,8 @@ struct ReplayReport {
 
 using PlaceOracle = std::function<std::string(const CheckpointPlace&, const CutPoint&)>;
 
-/// Cuts the power after each of so many events, all if there are no more; where something was
-/// acknowledged first of all. Up to three states of each: all writes since the last barrier are
+/// Cuts the power after each of this number of events, all if there are no more; where something
+/// was acknowledged first of all. Up to three states of each: all writes since the last barrier are
 /// there, none of them is, some are and some are torn at 4 KiB. Each is mounted, which replays the
 /// filesystem's journal, and shown to the oracle. The disk is as it was in the end.
 ///

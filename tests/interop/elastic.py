@@ -3,7 +3,7 @@
 `torchrun ... elastic.py SHARDS CHECKPOINTS NOTES ddp|fsdp exact|usual STEPS [--killed-at STEP]
 [--held-at STEP:RANKS]...`. NOTES gets a line of JSON for each step, with the keys of the global
 batch and the loss. "exact": all numbers are integers in float64, so that no order of additions
-changes a bit. "held": with so many ranks the last one waits at the step, until it is ended.
+changes a bit. "held": with that number of ranks the last one waits at the step, until it is ended.
 """
 
 from __future__ import annotations

@@ -208,7 +208,7 @@ TEST_F(RangeReaderTest, what_the_feed_or_the_check_refuses_ends_it_and_drops_the
   EXPECT_EQ(reading.read(stopped, {.check = check}).code(), Code::cancelled);
   EXPECT_TRUE(stopped.in_use.empty());
 
-  Ranges whole(kCount, kSize);  // the same reader goes on
+  Ranges whole(kCount, kSize);  // the same reader continues
   ASSERT_TRUE(reading.is_usable());
   ASSERT_TRUE(reading.read(whole, {}).ok());
   EXPECT_EQ(whole.bytes, object_);

@@ -122,7 +122,7 @@ TEST(DoctorTest, a_path_that_cannot_be_read_is_one_clear_line) {
     machine.deny(path);
     const Result<Findings> findings = examine(machine, {.paths = {path}, .stop = {}});
     EXPECT_EQ(findings.status().code(), Code::denied);
-    EXPECT_NE(findings.status().message().find("run as a user who may, or with sudo"),
+    EXPECT_NE(findings.status().message().find("run as a user with access, or with sudo"),
               std::string_view::npos);
     EXPECT_EQ(findings.status().message().find('\n'), std::string_view::npos);
   }

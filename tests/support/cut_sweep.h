@@ -47,7 +47,7 @@ class SeenStates {
 struct SweepOptions {
   CutOptions cut = {};
   ModelState start = {};  ///< The disk that the workload finds; all of it is durable.
-  /// Ends at so many violations: of a mutant one is enough.
+  /// Ends at this number of violations: of a mutant one is enough.
   std::size_t violations_max = ~std::size_t{0};
   SeenStates* seen = nullptr;    ///< Of the sweeps before; nothing: of this one alone.
   std::size_t thread_count = 0;  ///< Looking at states; 0: one for each core, at most 4.
@@ -99,7 +99,7 @@ class CutRun {
 
 /// Runs in one go what a power cut could interrupt.
 using Workload = std::function<void(CutRun&)>;
-/// Looks at a disk after the power came back, and may go on working on it. Empty if all is well,
+/// Looks at a disk after the power came back, and may continue to work on it. Empty if all is well,
 /// otherwise what is wrong. Must answer alike for equal trees and marks, and on several threads.
 using Oracle = std::function<std::string(ModelDisk&, const CutPoint&)>;
 

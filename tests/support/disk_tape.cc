@@ -26,7 +26,7 @@ UniqueFd memory_file(std::size_t size_bytes) {
 MappedMemory::MappedMemory(std::size_t size_bytes, int fd) {
   const int kind = fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   void* memory = ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, kind, fd, 0);
-  if (memory == MAP_FAILED) std::abort();  // a test cannot go on without
+  if (memory == MAP_FAILED) std::abort();  // a test cannot continue without
   bytes_ = {static_cast<std::byte*>(memory), size_bytes};
 }
 

@@ -67,10 +67,10 @@ class DiskTape {
   int write(std::uint64_t offset_bytes, std::span<const std::byte> data);
   int flush();
 
-  /// The write, or the flush, after so many more is answered with EIO and not done.
+  /// The write, or the flush, after this number of others is answered with EIO and not done.
   void fail_write(std::int64_t after) { shared().write_countdown = after; }
   void fail_flush(std::int64_t after) { shared().flush_countdown = after; }
-  /// After so many more writes every write and every flush is answered so.
+  /// After this number of other writes every write and every flush is answered so.
   void break_down(std::int64_t after);
   void heal();
   std::uint64_t failed_count() const { return shared().failed_count; }

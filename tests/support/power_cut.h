@@ -10,12 +10,12 @@
 namespace stoker::testing {
 
 struct CutOptions {
-  /// All combinations of what may be lost if there are at most so many.
+  /// All combinations of what may be lost if there are at most this number.
   std::size_t exhaustive_max = 96;
   /// Otherwise nothing lost, all lost, each thing alone lost, each thing alone kept (of both at
-  /// most so many, chosen by the seed where there are more) ...
+  /// most this number, chosen by the seed where there are more) ...
   std::size_t single_max = 32;
-  /// ... and so many random combinations.
+  /// ... and this number of random combinations.
   std::size_t random_count = 24;
   std::uint64_t seed = 1;
 };

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -70,6 +71,19 @@ def test_a_planted_violation_is_found(tmp_path: Path, name: str, text: str, comp
     assert complaint in check(tmp_path, CLEAN_TREE | {name: text})
 
 
-def test_a_folder_with_too_many_files_is_found(tmp_path: Path) -> None:
-    tree = {f"src/base/f{number}.h": "" for number in range(30)}
-    assert "src/base/.: 31 files, more than 30" in check(tmp_path, CLEAN_TREE | tree)
+@pytest.mark.parametrize("folder", ["src/base", "python/stoker/deep", "tests/base"])
+def test_a_folder_with_too_many_ideas_is_found(tmp_path: Path, folder: str) -> None:
+    tree = {f"{folder}/f{number}.{kind}": "" for number in range(24) for kind in ("h", "cc", "py")}
+    assert check(tmp_path, CLEAN_TREE | tree) == "", "a header and its source are one idea"
+    tree |= {f"{folder}/{name}.h": "" for name in ("x", "y")}
+    assert re.search(f"^{folder}: 2[67] ideas, more than 25", check(tmp_path, tree), re.MULTILINE)
+
+
+def test_an_exception_has_a_limit_and_must_be_needed(tmp_path: Path) -> None:
+    tree = CLEAN_TREE | {f"tests/f{number}.py": "" for number in range(26)}
+    tree["layers.toml"] += "[crowded]\ntests = 26\n"
+    assert check(tmp_path, tree) == ""
+    assert "tests: 27 ideas, more than 26" in check(tmp_path, {"tests/one_more.py": ""})
+    for number in range(26):
+        (tmp_path / f"tests/f{number}.py").unlink()
+    assert "[crowded] lists tests, which is not" in check(tmp_path, {})

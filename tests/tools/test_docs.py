@@ -78,3 +78,25 @@ def test_every_block_of_code_is_run_by_a_test() -> None:
         plain = [code for language, code in blocks if language in ("", "text")]
         assert [code for code in plain if re.match(r"(\$ )?(stoker|make|import) ", code)] == []
     assert found == {name: languages for name, (_, languages) in run_by.items()}
+
+
+def test_the_table_of_layers_is_that_of_layers_toml() -> None:
+    granted = {
+        layer: set(re.findall(r'"(\w+)"', names))
+        for layer, names in re.findall(
+            r"^(\w+)\s*= \[(.*)\]$", (ROOT / "layers.toml").read_text().split("[rooms.")[0], re.M
+        )
+    }
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    rows = re.findall(r"^\| `(?:src/)?(\w+)/` \|.*\| ([^|]*) \|$", text, re.MULTILINE)
+    told: dict[str, set[str]] = {}
+    for layer, names in rows:
+        if names == "nothing":
+            told[layer] = set()
+        elif names == "all of the above":
+            told[layer] = set(told)
+        elif names == "all but cli":
+            told[layer] = set(told) - {"cli"}
+        else:
+            told[layer] = set(names.split(", "))
+    assert told == granted

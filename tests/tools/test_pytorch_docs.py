@@ -57,7 +57,7 @@ def test_the_programs_for_torchrun_resume_after_they_were_killed(tmp_path: Path,
     assert _run(tmp_path, f"{name}.py") == 0
     checkpoints = tmp_path / "run" / name
     steps = stoker.Checkpointer(checkpoints, rank=0, world_size=1).steps()
-    assert steps == [30, 40, 50], "it went on from step 20, to the end of five epochs"
+    assert steps == [30, 40, 50], "it continued from step 20, to the end of five epochs"
 
 
 def _run(folder: Path, program: str) -> int:

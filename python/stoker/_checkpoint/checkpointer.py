@@ -83,11 +83,11 @@ class Checkpointer(Listing):
         in_flight: How many saves may be in progress, each with its copy of the state.
         memory_bytes: Memory for all those copies. Larger states are saved in pieces.
         stage: Where ``save`` copies tensors of CUDA devices to. "host": to the host. "device": into
-            free memory of their device, which takes milliseconds; they leave for the host while the
-            training continues. "auto": the same from the third save on, in memory that the training
-            has not needed so far. What does not fit is copied to the host.
+            free memory of their device, which takes milliseconds; they are copied to the host while
+            the training continues. "auto": the same from the third save on, in memory that the
+            training has not needed so far. What does not fit is copied to the host.
         device_memory: Memory for that on each device: "8GB". None: what is free.
-        rate_limit: Most bytes per second: "500MB". None for no limit.
+        rate_limit: Maximum number of bytes per second: "500MB". None for no limit.
         lock: What the first save does while another process writes here: "wait", "fail", or a time;
             it waits until its ``deadline`` at most.
         lock_ttl: A writer on another machine that gives no sign of life for this long is considered

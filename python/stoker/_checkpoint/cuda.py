@@ -115,7 +115,7 @@ class SnapshotMemory:
     Args:
         stage: "host": never. "auto": what the training has never needed so far, less a 20th of the
             device's memory, after some saves. "device": what is free.
-        most: Bytes on each device at most; None: no more limit than that.
+        most: Bytes on each device at most; None: no other limit.
     """
 
     def __init__(self, stage: Stage, most: int | None) -> None:

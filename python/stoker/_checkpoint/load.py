@@ -27,7 +27,7 @@ from stoker._common.corrupt import corrupt_error
 from stoker._common.paths import path_text
 
 _log = logging.getLogger("stoker")
-_LISTINGS_MAX = 1000  # no writer is faster than this reader so many times in a row
+_LISTINGS_MAX = 1000  # no writer overtakes this reader more often in a row
 
 
 class _CheckpointSource:

@@ -25,7 +25,7 @@ from stoker._common.command_line import (
 )
 from stoker._pack import rows as _pack_rows
 from stoker._pack.importers import import_kind
-from stoker._pack.ingest import parse_size
+from stoker._pack.ingest import default_format, parse_size
 
 # Options of the command line, and the importers' names for them.
 _SOURCE_OPTIONS = {
@@ -169,7 +169,7 @@ def _pack(arguments: argparse.Namespace, line: ProgressLine) -> _native.PackRepo
         print(f"stoker pack: {text}", file=sys.stderr)
 
     plan = _pack_rows.RowPack(
-        format=arguments.format or ("tokens" if kind == "text" else "tar"),
+        format=arguments.format or default_format(is_array=kind == "text"),
         samples_per_shard=arguments.samples_per_shard,
         shard_bytes=parse_size(arguments.shard_size) or 0,
         shuffle_seed=arguments.shuffle_seed,

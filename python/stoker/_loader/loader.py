@@ -24,9 +24,9 @@ from stoker._loader.feed import feeder_of
 from stoker._loader.hints import HINTS
 from stoker._loader.host_memory import Allocator, FreshMemory, allocator_of
 from stoker._loader.iteration import OTHER_PROCESS
-from stoker._loader.line import order_of
 from stoker._loader.map.job import Collate, MapFunction
 from stoker._loader.map.mapping import mapping_of
+from stoker._loader.order import order_of
 from stoker._loader.out import Out, batch_finisher
 from stoker._loader.plan import LoaderPlan, Settings, Tail
 from stoker._loader.progress import Progress, checked_epochs, figures_of

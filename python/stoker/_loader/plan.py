@@ -14,7 +14,7 @@ from stoker._dataset.fields import Columns
 from stoker._dataset.sources import Parts
 from stoker._loader.cursors import check_cursor
 from stoker._loader.extras import Extras
-from stoker._loader.line import GivenOrder
+from stoker._loader.order import GivenOrder
 
 Tail = Literal["drop", "keep", "wrap", "pad"]
 _BATCH_MAX = 2**32

@@ -287,7 +287,7 @@ class Progress:
 
         ``given``: batches that the live iteration has handed out, if there is one.
 
-        After load() the position stays, unless the framework has gone on to another epoch since the
+        After load() the position stays, unless the framework has moved to another epoch since the
         state was saved. A batch that was handed out before the epoch was named was fetched ahead.
         Lightning does so with what has no length. Such a batch is not trained on when a checkpoint
         is written.
@@ -310,7 +310,7 @@ class Progress:
         self._begin(named, is_running=bool(given))
 
     def _warn_of_rest(self, named: int) -> None:
-        """A framework goes on from a state that was loaded to another epoch."""
+        """A framework moves from a state that was loaded to another epoch."""
         epoch, position = self.next
         full_epochs = named * (self._numbered or 1) - epoch - 1
         rest = self._batches_from(position) + full_epochs * self._plan.batches_in_epoch()

@@ -21,6 +21,11 @@ FORMATS = tuple(name for name, _ in _native.written_formats())
 ARRAY_FORMATS = tuple(name for name, is_array in _native.written_formats() if is_array)
 
 
+def default_format(*, is_array: bool) -> str:
+    """Returns the format to write if the user names none: the first one for such samples."""
+    return next(name for name, of_arrays in _native.written_formats() if of_arrays == is_array)
+
+
 @dataclass(frozen=True)
 class JsonValue:
     """A value to store as JSON regardless of its type, from a source that knows its types.
@@ -160,7 +165,7 @@ def ingest(
         dst: A directory that is new or empty.
         format: "tar", "mds", "tfrecord"; for samples of one array each "tokens", and "counted" or
             "shard001" if all have the same length.
-        samples_per_shard: Most samples in a shard.
+        samples_per_shard: Maximum number of samples in a shard.
         shard_size: A shard ends when its samples have this many bytes: 268435456, "256MiB".
 
     Raises:

@@ -12,7 +12,7 @@ from stoker._common.numbers import whole_number
 from stoker._common.paths import path_text
 from stoker._pack import importers as _importers
 from stoker._pack import rows as _pack_rows
-from stoker._pack.ingest import Format, parse_size
+from stoker._pack.ingest import Format, default_format, parse_size
 
 Kind: TypeAlias = Literal[
     "classes", "tree", "jsonl", "tokens", "raw", "counted", "shard001",
@@ -83,7 +83,7 @@ def pack(
         dst: A directory that is new, empty, or of the same job; not inside ``src``.
         format: "tar" (default), "mds", "tfrecord", "tokens" (default with a tokenizer), "counted"
             or "shard001".
-        samples_per_shard: Most samples in a shard.
+        samples_per_shard: Maximum number of samples in a shard.
         shard_size: Approximate size of a shard: 268435456, "256MiB".
         shuffle_seed: Seed of a shuffle; None keeps the order of the source.
         threads: Shards to write at a time; 0: one per core.
@@ -115,7 +115,7 @@ def pack(
         if hidden or classes is not None:
             raise ValueError("hidden and classes are for trees of files")
         plan = _pack_rows.RowPack(
-            format=format or ("tokens" if importer == "text" else "tar"),
+            format=format or default_format(is_array=importer == "text"),
             samples_per_shard=samples_per_shard or 0,
             shard_bytes=shard_bytes,
             shuffle_seed=shuffle_seed,
@@ -143,7 +143,7 @@ def pack(
         warnings.warn(remark, stacklevel=2)
     return files.pack(
         directory,
-        format or "tar",
+        format or default_format(is_array=False),
         samples_per_shard or 0,
         str(shard_bytes),
         shuffle_seed,

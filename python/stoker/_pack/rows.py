@@ -1,4 +1,4 @@
-"""Packs a RowSource: plans shards, reads rows in threads, passes them to the native writers."""
+"""Packs a RowInput: plans shards, reads rows in threads, passes them to the native writers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from stoker import _native
 from stoker._common.plain_files import OwnFolder
 from stoker._pack.importers import open_source
-from stoker._pack.importers.contract import Rows, RowSource
+from stoker._pack.importers.contract import RowInput, Rows
 from stoker._pack.ingest import ARRAY_FORMATS, FORMATS, to_sample
 from stoker._pack.staged_rows import Packed, StagedRows
 
@@ -84,7 +84,7 @@ def make_runs(
 class _RowPacker:
     """Runs one job. Thread safety: pack_run() from any thread, the rest from one."""
 
-    def __init__(self, source: RowSource, session: _native.ImportSession, plan: RowPack) -> None:
+    def __init__(self, source: RowInput, session: _native.ImportSession, plan: RowPack) -> None:
         self._source = source
         self._session = session
         self._plan = plan
@@ -217,7 +217,7 @@ class _RowPacker:
             self._folder.close()
 
 
-def _check(plan: RowPack, kind: str, source: RowSource) -> None:
+def _check(plan: RowPack, kind: str, source: RowInput) -> None:
     if plan.format not in FORMATS:
         raise ValueError(f"format {plan.format!r} cannot be written: one of {', '.join(FORMATS)}")
     if (kind == "text") != (plan.format == "tokens") and kind == "text":
@@ -235,7 +235,7 @@ def _check(plan: RowPack, kind: str, source: RowSource) -> None:
 
 
 def _pack(
-    source: RowSource, session: _native.ImportSession, plan: RowPack, directory: str, staging: str
+    source: RowInput, session: _native.ImportSession, plan: RowPack, directory: str, staging: str
 ) -> _native.PackReport:
     packer = _RowPacker(source, session, plan)
     try:

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from stoker import io
 from stoker._common.corrupt import corrupt_error
 from stoker._common.plain_files import OwnFolder
-from stoker._pack.importers.contract import BATCH_BYTES, BATCH_ROWS, RowSource
+from stoker._pack.importers.contract import BATCH_BYTES, BATCH_ROWS, RowInput
 from stoker._pack.ingest import Field, to_sample
 
 _PIECE_BYTES = 64 << 20  # approximate size of the rows in one file; at least a row group
@@ -89,7 +89,7 @@ class StagedRows:
 
     def __init__(
         self,
-        source: RowSource,
+        source: RowInput,
         folder: OwnFolder,
         wanted: npt.NDArray[np.uint64],
         keep_arrays: bool,

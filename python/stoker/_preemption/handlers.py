@@ -1,4 +1,4 @@
-"""Signal handlers that can be taken back, and signals that take their course after all."""
+"""Signal handlers that can be taken back, and signals that are then handled as before."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Handlers:
                 signal.signal(number, previous)
 
     def pass_on(self, number: int) -> None:
-        """Lets a signal take its course: what would have happened without the handlers.
+        """Has a signal handled as if these handlers were not installed.
 
         The default action does not wait for the main thread, which may be stuck in a collective.
         """

@@ -230,9 +230,10 @@ class Preemption:
     def _refused(self, reason: str, why: str) -> None:
         number, self._signal = self._signal, None
         self._next_look = time.monotonic() + _AGAIN_SECONDS
-        course = "" if number is None else f"; {signal.Signals(number).name} takes its course"
+        signal_name = "" if number is None else signal.Signals(number).name
+        then = signal_name and f"; {signal_name} is handled as if Stoker had not caught it"
         if number is not None or (self._ranks is not None and self._ranks.rank == 0):
-            _log.warning("preemption: %s: no step agreed, no save: %s%s", reason, why, course)
+            _log.warning("preemption: %s: no step agreed, no save: %s%s", reason, why, then)
         self.reason, self._is_asked = "", False
         if number is not None:
             self._handlers.pass_on(number)

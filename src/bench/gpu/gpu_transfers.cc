@@ -89,7 +89,7 @@ class Reader {
     }
     STOKER_TRY(read_at(fd, here, last_.offset));
     if (std::memcmp(there.data(), here.data(), last_.size) == 0) return {};
-    return Status(Code::corrupt, "the device has other bytes than the file");
+    return Status(Code::corrupt, "the bytes on the device differ from those of the file");
   }
 
  private:

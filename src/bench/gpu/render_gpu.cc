@@ -20,7 +20,7 @@ std::string link_text(const PcieLink& link) {
 }
 
 std::string links_text(const PcieLinks& links) {
-  if (!links.now && !links.most) return "not known (the kernel does not tell)";
+  if (!links.now && !links.most) return "unknown (the kernel does not report it)";
   std::string text = link_text(links.now ? *links.now : *links.most);
   if (links.now && links.most && links.now->bytes_per_s() < links.most->bytes_per_s())
     text += fmt::format(" (the device could do {})", link_text(*links.most));

@@ -24,7 +24,7 @@ namespace {
 Status differ(const std::string& name, std::uint32_t one, std::uint32_t other) {
   return {Code::invalid_argument,
           fmt::format("tensor {}: ranks {} and {} had the same bytes at an earlier save, and "
-                      "differ now: nothing was saved. If this is intended, go on: the next save "
+                      "differ now: nothing was saved. If this is intended, continue: the next save "
                       "stores it for each rank",
                       quote_for_message(name), one, other)};
 }

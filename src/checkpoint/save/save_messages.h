@@ -54,7 +54,7 @@ struct Verdict {
   std::string staging = {};           ///< From CheckpointWriter::staging_name().
   Status failure = {};
   /// A new decision about shared tensors, under the number of this round. Nothing: the earlier one
-  /// holds.
+  /// remains in force.
   std::optional<std::vector<PieceOwner>> owners = {};
   std::vector<std::uint32_t> places = {};  ///< The place of each rank; empty if all are in one.
   std::vector<std::string> tokens = {};    ///< Of the lock of each place, if known.

@@ -18,7 +18,7 @@ Status count_pieces(SaveJob& job, TensorCopier& copier);
 /// Returns what the other ranks must know about tensors that were counted.
 std::vector<SharedPiece> pieces_of(const SaveJob& job);
 
-/// What rank 0 decides. Neither: the earlier decision holds.
+/// What rank 0 decides. Neither: the earlier decision remains in force.
 struct SharingVerdict {
   bool must_count = false;  ///< Some rank has not sent its pieces.
   std::optional<PieceOwners> owners = {};

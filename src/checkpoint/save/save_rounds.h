@@ -15,7 +15,7 @@ namespace stoker {
 /// The rounds in which the ranks agree on each save, and their numbers.
 ///
 /// A round is one gather (BeginMessage) and one broadcast (Verdict). Ranks that make different
-/// calls come into step again:
+/// calls synchronize again:
 /// - A rank whose call gets no verdict withdraws its message and uses the number again.
 /// - A verdict says which calls of which ranks it answers. A rank that finds a verdict for another
 ///   call than its own, such as one that rank 0 made alone, tries the next number.
@@ -23,8 +23,8 @@ namespace stoker {
 ///   knows which step failed on the others before it came there. If its call for that step meets a
 ///   later step, it fails alone, and the others wait for its next call.
 ///
-/// A rank that misses so many calls of rank 0 that the coordinator has removed the verdicts stays
-/// out of step.
+/// A rank that misses more calls of rank 0 than the coordinator keeps verdicts for cannot
+/// synchronize again.
 ///
 /// Thread safety: none.
 class SaveRounds {
@@ -39,7 +39,7 @@ class SaveRounds {
 
   explicit SaveRounds(Coordinator& coordinator) : coordinator_(coordinator) {}
 
-  /// On rank 0: hears the others, decides, and tells them.
+  /// On rank 0: receives their messages, decides, and broadcasts the verdict.
   Result<Agreed> lead(BeginMessage own, const Decide& decide, Deadline deadline);
   /// On rank 0: tells the others that it cannot save.
   Result<Agreed> refuse(const BeginMessage& own, const Status& failure, Deadline deadline);

@@ -65,7 +65,8 @@ void add_bench_cliff_command(Command& bench, Context& context) {
   Command* cliff = bench.add_subcommand("cliff", kDescription);
   add_bench_directory(*cliff, typed->path, "Directory to write in (default: the current one).");
   cliff->add_option("--bytes", typed->bytes,
-                    "Most bytes to write (default: a quarter of the free space, up to 64GiB).");
+                    "Maximum number of bytes to write (default: a quarter of the free space, up to "
+                    "64GiB).");
   cliff->add_option("--engine", typed->engine,
                     "I/O engine: auto, uring, threads or sync (default: auto).");
   cliff->add_option(

@@ -96,7 +96,7 @@ void add_bench_disk_command(Command& bench, Context& context) {
   add_bench_directory(*disk, typed->path, "Directory to measure in (default: the current one).");
   disk->add_option("--size", typed->size,
                    "Size of the test file (default: 4GiB; 256MiB with --quick).");
-  disk->add_flag("--quick", typed->quick, "Take some seconds in all instead of a minute.");
+  disk->add_flag("--quick", typed->quick, "Finish in a few seconds instead of a minute.");
   disk->add_option("--engine", typed->engine,
                    "I/O engine: auto, uring, threads or sync (default: auto).");
   disk->add_option("--policy", typed->policy,
@@ -112,12 +112,12 @@ void add_bench_disk_command(Command& bench, Context& context) {
       ->delimiter(',')
       ->one_value_each()  // or it would take a directory after it
       ->group(single);
-  disk->add_option("--block", typed->block, "Block size instead of the usual ones")->group(single);
+  disk->add_option("--block", typed->block, "Block size instead of the usual ones.")->group(single);
   disk->add_option("--depth", typed->depth, "Queue depth instead of the usual ones.")
       ->check(count_between(std::uint32_t{1}, DiskBenchOptions::kDepthMax))
       ->group(single);
   disk->add_option("--time", typed->time,
-                   "Longest time per case (default: 1500ms; 120ms with --quick).")
+                   "Maximum time per case (default: 1500ms; 120ms with --quick).")
       ->group(single);
   disk->footer(kFooter);
   on_chosen(*disk, typed, context, run);

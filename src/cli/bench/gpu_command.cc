@@ -17,8 +17,9 @@ constexpr const char* kDescription =
     "file through a ring of pinned buffers, against what the PCI Express link can do.";
 
 constexpr const char* kFooter =
-    R"(Sizes are 1GB and 10GB unless --size is given. The file, which is as large, is removed at the
-end; its last blocks are read back from the GPU and compared. Without a GPU it says so and fails.
+    R"(Sizes are 1GB and 10GB unless --size is given. The test file has the same size and is removed at
+the end. Its last blocks are read back from the GPU and compared. Without a GPU the command fails
+and says so.
 
 Examples:
   stoker bench gpu /data

@@ -20,8 +20,8 @@ Exit status: 0 done, 1 failed or damage found, 2 misused, 130 interrupted.)";
 }  // namespace
 
 void add_checkpoint_command(Command& stoker, Context& context) {
-  Command* const command =
-      stoker.add_subcommand("checkpoint", "List, check, compare, export and prune checkpoints.");
+  Command* const command = stoker.add_subcommand(
+      "checkpoint", "List, check, compare, import, export, annotate, pin and prune checkpoints.");
   command->require_subcommand();
   command->footer(kFooter);
   add_checkpoint_ls_command(*command, context);

@@ -31,7 +31,7 @@ Examples:
   stoker checkpoint prune run/checkpoints --keep-last 3 --dry-run
   stoker checkpoint prune run/checkpoints --keep-best val_loss:min:3
 
-Exit status: 0 done, 1 failed, 2 misused (--keep-best with a value that no checkpoint has, too).)";
+Exit status: 0 done, 1 failed, 2 misused, or no checkpoint has the --keep-best value.)";
 
 struct Arguments {
   std::string directory;

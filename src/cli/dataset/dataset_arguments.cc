@@ -8,6 +8,7 @@
 
 #include "base/units.h"
 #include "formats/dtype.h"
+#include "formats/table/shard_formats.h"
 
 namespace stoker::cli {
 namespace {
@@ -42,9 +43,9 @@ class IndexProgressLine {
 }  // namespace
 
 void add_dataset_options(Command& command, DatasetArguments& arguments) {
-  command.add_option("--format", arguments.format,
-                     "Format of the shards (default: recognised by content): tar, tfrecord, mds, "
-                     "litdata, megatron, npy, raw, counted, shard001.");
+  command.add_option(
+      "--format", arguments.format,
+      "Format of the shards (default: recognised by content): " + list_shard_formats() + ".");
   command.add_option("--dtype", arguments.dtype,
                      "Element type of arrays without a header: uint16, int32, float32, ...");
   command.add_flag("-v,--verbose", arguments.verbose,

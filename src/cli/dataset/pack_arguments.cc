@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "cli/option_value.h"
 #include "formats/json/json.h"
+#include "formats/table/shard_formats.h"
 
 namespace stoker::cli {
 namespace {
@@ -25,14 +26,13 @@ Result<std::uint64_t> parse_number(std::string_view option, std::string_view tex
 
 void add_pack_options(Command& command, PackArguments& arguments) {
   command.add_option("--format", arguments.format,
-                     "Format of the shards: tar, mds, tfrecord, tokens (Megatron), counted or "
-                     "shard001 (both: rows of one length).");
+                     "Format of the shards: " + describe_written_formats() + ".");
   command
       .add_option("--samples-per-shard", arguments.samples_per_shard,
-                  "Most samples in a shard (default: as many as its size allows).")
+                  "Maximum number of samples in a shard (default: as many as its size allows).")
       ->check(count_from(1));
   command.add_option("--shard-size", arguments.shard_size,
-                     "Largest size of a shard (default: 256MiB).");
+                     "Maximum size of a shard (default: 256MiB).");
   command
       .add_option("--threads", arguments.threads,
                   "Shards to write at a time (default: one for each core).")
@@ -66,8 +66,7 @@ Result<PackOptions> pack_options_from(const PackArguments& arguments, Context& c
                                       WorkProgress& progress) {
   PackOptions options;
   if (arguments.format.empty())
-    return Status(Code::invalid_argument,
-                  "--format is needed: tar, mds, tfrecord, tokens, counted or shard001");
+    return Status(Code::invalid_argument, "--format is needed: " + list_written_formats(" or "));
   options.plan.format = arguments.format;
   options.plan.samples_per_shard = arguments.samples_per_shard;
   options.plan.prefix = arguments.prefix;

@@ -8,6 +8,7 @@
 #include "cli/registry.h"
 #include "dataset/input/input.h"
 #include "dataset/pack/pack_paths.h"
+#include "formats/table/shard_formats.h"
 
 namespace stoker::cli {
 namespace {
@@ -58,7 +59,8 @@ Status run(Arguments& arguments, Context& context) {
   if (arguments.source.empty() || pack_arguments.destination.empty())
     return Status(Code::invalid_argument, "SRC and DST are needed, or --merge DST");
   if (pack_arguments.format.empty())
-    pack_arguments.format = arguments.import.tokenizer.empty() ? "tar" : "tokens";
+    pack_arguments.format =
+        default_written_format(/*is_array=*/!arguments.import.tokenizer.empty()).written_as;
   WorkProgress progress(context, "packing", "samples");
   STOKER_ASSIGN(const PackOptions options, pack_options_from(pack_arguments, context, progress));
   STOKER_ASSIGN(const std::string python_kind,
@@ -71,22 +73,22 @@ Status run(Arguments& arguments, Context& context) {
     return hand_over_to_python(arguments.source, python_kind, pack_arguments, arguments.import);
   }
   STOKER_TRY(check_apart(arguments.source, pack_arguments.destination));
-  PackInputOptions source_options{.kind = arguments.kind,
-                                  .sequence_length = arguments.sequence_length,
-                                  .excluded_directory = pack_arguments.destination,
-                                  .with_hidden = arguments.hidden,
-                                  .classes = arguments.classes};
+  PackInputOptions input_options{.kind = arguments.kind,
+                                 .sequence_length = arguments.sequence_length,
+                                 .excluded_directory = pack_arguments.destination,
+                                 .with_hidden = arguments.hidden,
+                                 .classes = arguments.classes};
   // For tokens, SRC is a directory of arrays, not of files to store unchanged.
-  if (source_options.kind.empty() && is_token_format(pack_arguments.format))
-    source_options.kind = "tokens";
+  if (input_options.kind.empty() && is_token_format(pack_arguments.format))
+    input_options.kind = "tokens";
   if (!arguments.dtype.empty()) {
-    STOKER_ASSIGN(source_options.dtype, parse_dtype(arguments.dtype));
+    STOKER_ASSIGN(input_options.dtype, parse_dtype(arguments.dtype));
   }
-  STOKER_ASSIGN(const std::unique_ptr<PackInput> source,
-                open_input(arguments.source, source_options));
-  for (const std::string& remark : remarks_on(*source)) context.err << remark << '\n';
+  STOKER_ASSIGN(const std::unique_ptr<PackInput> input,
+                open_input(arguments.source, input_options));
+  for (const std::string& remark : remarks_on(*input)) context.err << remark << '\n';
   STOKER_ASSIGN(const PackReport report,
-                pack(posix_file_ops(), *source, pack_arguments.destination, options));
+                pack(posix_file_ops(), *input, pack_arguments.destination, options));
   progress.clear();
   context.out << render_pack_report(report, pack_arguments.destination, pack_arguments.json);
   return {};
@@ -109,8 +111,7 @@ void add_pack_command(Command& stoker, Context& context) {
       ->as_path();
   add_pack_options(*command, arguments->pack);
   command->add_option("--from", arguments->kind,
-                      "Kind of SRC (default: recognised): classes, tree, jsonl, tokens, raw, "
-                      "counted, shard001, parquet, petastorm, arrow, hf, hdf5, lmdb or text.");
+                      "Kind of SRC (default: recognised): " + list_pack_kinds() + ".");
   command->add_option("--dtype", arguments->dtype,
                       "Element type of a .bin without a header: uint16, int32, ...");
   command

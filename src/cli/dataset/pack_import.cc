@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 #include <vector>
 
@@ -12,9 +11,6 @@
 
 namespace stoker::cli {
 namespace {
-
-constexpr std::array<std::string_view, 7> kPythonKinds = {"parquet", "petastorm", "arrow", "hf",
-                                                          "hdf5",    "lmdb",      "text"};
 
 std::vector<std::pair<std::string, std::string>> named(const ImportArguments& arguments) {
   return {{"--columns", arguments.columns},   {"--where", arguments.where},
@@ -90,8 +86,7 @@ Result<std::string> python_kind_of(const std::string& source, const std::string&
     return Status(Code::invalid_argument,
                   "text is packed through a tokenizer: --tokenizer tokenizer.json --eod ID");
   std::string found = kind.empty() ? import_kind_of(source) : kind;
-  if (std::find(kPythonKinds.begin(), kPythonKinds.end(), found) != kPythonKinds.end())
-    return found;
+  if (std::ranges::find(import_kinds(), found) != import_kinds().end()) return found;
   std::string given = arguments.lines ? "--lines" : "";
   for (const auto& [name, value] : named(arguments))
     if (!value.empty()) given = name;

@@ -165,7 +165,7 @@ void add_stats_command(Command& stoker, Context& context) {
   add_dataset_arguments(*command, arguments->dataset);
   command
       ->add_option("--limit", arguments->limit,
-                   "Samples to read of each dataset for its fields (default: 10000).")
+                   "Samples to read from each dataset to measure fields (default: 10000).")
       ->check(count_from(1));
   command->add_flag("--json", arguments->json, "Print one JSON object for each dataset.");
   command->footer(kFooter);

@@ -172,7 +172,8 @@ Status interrupted(const CursorFile& file, const StreamReport& report) {
 
 Status run(const StreamArguments& arguments, Context& context) {
   if (arguments.cursor_file.empty() && !arguments.allow.empty())
-    return Status(Code::invalid_argument, "--allow is about a cursor: give --cursor-file too");
+    return Status(Code::invalid_argument,
+                  "--allow applies to a cursor: give --cursor-file as well");
   CursorFile cursor_file(posix_file_ops(), arguments.cursor_file, arguments.cursor_every);
   STOKER_ASSIGN(const std::optional<Cursor> start, cursor_file.load());
   STOKER_ASSIGN(PlannedRun plan, plan_loader(arguments.loader, context));

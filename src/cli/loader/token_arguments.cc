@@ -16,7 +16,7 @@ Status check(const TokenArguments& arguments) {
     return Status(Code::invalid_argument,
                   "--pack puts whole documents together: without --window, --stride and --extra");
   if (arguments.window == 0 && (arguments.stride != 0 || arguments.extra != 0))
-    return Status(Code::invalid_argument, "--stride and --extra are about windows: give --window");
+    return Status(Code::invalid_argument, "--stride and --extra apply to windows: give --window");
   return {};
 }
 

@@ -100,10 +100,10 @@ std::string render_row(const TuneRow& row) {
 
 std::string explain_verdict(const TuneReport& report) {
   if (report.best == TuneSetting())
-    return report.is_cut_short ? "The time was over too early: --time gives more.\n"
+    return report.is_cut_short ? "The time was too short to compare: raise --time.\n"
                                : "Nothing was faster than automatic.\n";
   const PairedVerdict& verdict = report.verdict;
-  if (verdict.pairs == 0) return "There was no time to check the fastest: --time gives more.\n";
+  if (verdict.pairs == 0) return "There was no time to check the fastest: raise --time.\n";
   const TuneSetting& best = report.best;
   std::string text = fmt::format(
       "The fastest (policy {}, threads {}, depth {}) and automatic, again in turns:\n"
@@ -114,7 +114,7 @@ std::string explain_verdict(const TuneReport& report) {
       verdict.is_clear    ? "a clear gain"
       : verdict.gain <= 0 ? "no gain, it was luck"
                           : "within the noise, or too little to matter");
-  if (verdict.pairs < kPairsMin) text += "There was no time for more pairs: --time gives more.\n";
+  if (verdict.pairs < kPairsMin) text += "There was no time for more pairs: raise --time.\n";
   return text;
 }
 

@@ -187,7 +187,7 @@ class Search {
     for (const TuneRow& row : report_.rows) {
       if (row.setting != TuneSetting() || !row.samples_per_s.empty()) continue;
       if (!row.failure.ok()) return row.failure;
-      return Status(Code::unavailable, "no run finished in time: give more with --time");
+      return Status(Code::unavailable, "no run finished in time: raise --time");
     }
     return {};
   }

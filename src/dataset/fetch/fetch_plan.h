@@ -71,21 +71,21 @@ class FetchPlan {
   /// Number of entries of `out` that read() fills.
   std::size_t record_count() const noexcept { return record_count_; }
 
-  /// How the bytes of a run are read.
+  /// How the bytes of a stretch are read.
   enum class Way : std::uint8_t {
     page_cache,  ///< Cached: read by the thread itself, tightly packed.
-    engine,      ///< From the device, on the path `Run::path`, many at a time.
+    engine,      ///< From the device, on the path `Stretch::path`, many at a time.
     inflated,    ///< Copied from a shard that is compressed as a whole.
     store,       ///< From a store that is not local, many at a time.
   };
-  /// True if runs are read into the memory, many at a time, and records are taken from there;
-  /// otherwise a run goes straight to its destination.
+  /// True if stretches are read into the memory, many at a time, and records are taken from there;
+  /// otherwise a stretch goes straight to its destination.
   static constexpr bool is_batched(Way way) noexcept {
     return way == Way::engine || way == Way::store;
   }
 
   /// Neighboring items of a file that are read at once.
-  struct Run {
+  struct Stretch {
     std::uint32_t dataset = 0;
     std::uint32_t shard = 0;
     std::uint64_t offset_bytes = 0;  ///< Of the requested bytes.
@@ -122,13 +122,13 @@ class FetchPlan {
 
   /// Clears the plan and reserves space for `item_count` records or pieces.
   void clear(std::size_t item_count) {
-    runs_.reserve(item_count);
+    stretches_.reserve(item_count);
     items_.reserve(item_count);
     memory_bytes = 0;
     record_count_ = 0;
     row_bytes_ = 0;
     is_rows_ = false;
-    runs_.clear();
+    stretches_.clear();
     items_.clear();
     failures_.clear();
   }
@@ -136,8 +136,8 @@ class FetchPlan {
   std::size_t record_count_ = 0;
   std::uint64_t row_bytes_ = 0;  // size of all rows
   bool is_rows_ = false;
-  std::vector<Run> runs_;    // sorted by dataset, shard and offset
-  std::vector<Item> items_;  // in the order of the runs
+  std::vector<Stretch> stretches_;  // sorted by dataset, shard and offset
+  std::vector<Item> items_;         // in the order of the stretches
   std::vector<Failure> failures_;
 };
 

@@ -13,9 +13,9 @@ using Way = FetchPlan::Way;
 
 constexpr std::uint64_t kDirectAlignBytes = BufferPool::kAlignBytes;
 constexpr std::uint64_t kPackedAlignBytes = 64;  // a cache line
-/// Maximum length of a run in the page cache, so that its bytes are still in the CPU cache when the
-/// checksum is computed.
-constexpr std::uint64_t kWarmRunBytes = 256 << 10;
+/// Maximum length of a stretch in the page cache, so that its bytes are still in the CPU cache when
+/// the checksum is computed.
+constexpr std::uint64_t kWarmStretchBytes = 256 << 10;
 
 std::string sample_name(std::uint64_t sample, std::uint32_t dataset) {
   return "sample " + std::to_string(sample) + " of dataset " + std::to_string(dataset);
@@ -130,65 +130,67 @@ Status FetchPlanner::add(Place place, const FetchPlan::Item& item, FetchPlan& ou
                   shards_.choose(place.dataset, place.shard, {item.offset_bytes, item.size_bytes}));
   }
   if (!try_merge(place, choice, item, out))
-    out.runs_.push_back({.dataset = place.dataset,
-                         .shard = place.shard,
-                         .offset_bytes = item.offset_bytes,
-                         .size_bytes = item.size_bytes,
-                         .room_at = item.row_at,
-                         .item_first = static_cast<std::uint32_t>(out.items_.size()),
-                         .item_count = 1,
-                         .way = choice.way,
-                         .path = choice.path});
+    out.stretches_.push_back({.dataset = place.dataset,
+                              .shard = place.shard,
+                              .offset_bytes = item.offset_bytes,
+                              .size_bytes = item.size_bytes,
+                              .room_at = item.row_at,
+                              .item_first = static_cast<std::uint32_t>(out.items_.size()),
+                              .item_count = 1,
+                              .way = choice.way,
+                              .path = choice.path});
   out.items_.push_back(item);
   return {};
 }
 
 bool FetchPlanner::try_merge(Place place, const FetchShards::Choice& choice,
                              const FetchPlan::Item& item, FetchPlan& out) const {
-  if (out.runs_.empty()) return false;
-  FetchPlan::Run& run = out.runs_.back();
-  const std::uint64_t run_end = run.offset_bytes + run.size_bytes;
-  const std::uint64_t end = std::max(item.offset_bytes + item.size_bytes, run_end);
-  if (run.dataset != place.dataset || run.shard != place.shard || run.way != choice.way ||
-      run.path != choice.path || item.offset_bytes < run.offset_bytes)
+  if (out.stretches_.empty()) return false;
+  FetchPlan::Stretch& stretch = out.stretches_.back();
+  const std::uint64_t stretch_end = stretch.offset_bytes + stretch.size_bytes;
+  const std::uint64_t end = std::max(item.offset_bytes + item.size_bytes, stretch_end);
+  if (stretch.dataset != place.dataset || stretch.shard != place.shard ||
+      stretch.way != choice.way || stretch.path != choice.path ||
+      item.offset_bytes < stretch.offset_bytes)
     return false;
-  const std::uint64_t size = end - run.offset_bytes;
+  const std::uint64_t size = end - stretch.offset_bytes;
   bool fits = false;
-  if (out.is_rows_ && !FetchPlan::is_batched(run.way)) {  // goes straight to its destination
-    fits = item.offset_bytes == run_end && item.row_at == run.room_at + run.size_bytes &&
-           size <= kWarmRunBytes;
-  } else if (FetchPlan::is_batched(run.way)) {
-    fits = end == run_end ||
-           (item.offset_bytes <= run_end + options_.gap_bytes && size <= options_.piece_bytes);
+  if (out.is_rows_ && !FetchPlan::is_batched(stretch.way)) {  // goes straight to its destination
+    fits = item.offset_bytes == stretch_end &&
+           item.row_at == stretch.room_at + stretch.size_bytes && size <= kWarmStretchBytes;
+  } else if (FetchPlan::is_batched(stretch.way)) {
+    fits = end == stretch_end ||
+           (item.offset_bytes <= stretch_end + options_.gap_bytes && size <= options_.piece_bytes);
   } else {
-    fits = end == run_end || (item.offset_bytes == run_end && size <= kWarmRunBytes);
+    fits = end == stretch_end || (item.offset_bytes == stretch_end && size <= kWarmStretchBytes);
   }
   if (!fits) return false;
-  run.size_bytes = size;
-  ++run.item_count;
+  stretch.size_bytes = size;
+  ++stretch.item_count;
   return true;
 }
 
-/// Assigns memory to the runs in order: direct reads get aligned memory for whole blocks, all other
-/// runs are packed.
+/// Assigns memory to the stretches in order: direct reads get aligned memory for whole blocks, all
+/// other stretches are packed.
 void FetchPlanner::lay_out(FetchPlan& out) {
   std::uint64_t at = 0;
-  for (FetchPlan::Run& run : out.runs_) {
-    if (out.is_rows_ && !FetchPlan::is_batched(run.way)) continue;  // read straight into the row
-    std::uint64_t room = run.size_bytes;
+  for (FetchPlan::Stretch& stretch : out.stretches_) {
+    if (out.is_rows_ && !FetchPlan::is_batched(stretch.way))
+      continue;  // read straight into the row
+    std::uint64_t room = stretch.size_bytes;
     std::uint64_t align = kPackedAlignBytes;
-    if (run.path == IoPath::direct) {
-      const Result<OpenShard> shard = shards_.open(run.dataset, run.shard);
+    if (stretch.path == IoPath::direct) {
+      const Result<OpenShard> shard = shards_.open(stretch.dataset, stretch.shard);
       // A shard that can no longer be opened fails when it is read; the size does not matter then.
       const std::uint64_t unit =
           shard.ok() ? shard->file->alignment().offset_bytes : kDirectAlignBytes;
-      const std::uint64_t first = round_down(run.offset_bytes, unit);
-      run.skip_bytes = static_cast<std::uint32_t>(run.offset_bytes - first);
-      room = round_up(run.offset_bytes + run.size_bytes, unit) - first;
+      const std::uint64_t first = round_down(stretch.offset_bytes, unit);
+      stretch.skip_bytes = static_cast<std::uint32_t>(stretch.offset_bytes - first);
+      room = round_up(stretch.offset_bytes + stretch.size_bytes, unit) - first;
       align = kDirectAlignBytes;
     }
-    run.room_at = round_up(at, align);
-    at = run.room_at + room;
+    stretch.room_at = round_up(at, align);
+    at = stretch.room_at + room;
   }
   out.memory_bytes = at;
 }

@@ -12,14 +12,14 @@
 namespace stoker {
 
 /// Turns samples or pieces of rows into a FetchPlan: sorts them by place, merges neighbors into
-/// runs, and assigns memory to each run.
+/// stretches, and assigns memory to each stretch.
 ///
 /// Thread safety: none.
 class FetchPlanner {
  public:
   struct Options {
     std::uint32_t gap_bytes = 0;    ///< See FetchOptions.
-    std::uint32_t piece_bytes = 0;  ///< Maximum length of a merged run.
+    std::uint32_t piece_bytes = 0;  ///< Maximum length of a merged stretch.
   };
 
   /// Maximum memory a record needs beyond its bytes: alignment at both ends, and a merged gap.

@@ -7,7 +7,7 @@
 #include "dataset/fetch/fetch_delivery.h"
 #include "dataset/fetch/fetch_planner.h"
 #include "dataset/fetch/fetch_shards.h"
-#include "dataset/fetch/run_reader.h"
+#include "dataset/fetch/stretch_reader.h"
 #include "io/engine/buffer_pool.h"
 
 namespace stoker {
@@ -66,7 +66,7 @@ struct RecordFetcher::Parts {
   const ForkGuard made_here;
   FetchShards shards;
   FetchPlanner planner;
-  RunReader reader;
+  StretchReader reader;
   FetchDelivery delivery;
   Counter plan_ns, read_ns;
 };
@@ -140,7 +140,7 @@ Status RecordFetcher::register_memory(std::span<std::byte> memory) {
 
 FetchCounters RecordFetcher::counters() const {
   const FetchDelivery::Counters& had = parts_->delivery.counters();
-  const RunReader::Counters& read = parts_->reader.counters();
+  const StretchReader::Counters& read = parts_->reader.counters();
   return {.record_count = had.record_count.value(),
           .record_bytes = had.record_bytes.value(),
           .failure_count = had.failure_count.value(),

@@ -70,11 +70,13 @@ bool is_refused(const Status& status) {
 
 /// Makes the directory of a place.
 Result<PathAt> make_place(FileOps& ops, const DerivedPlace& place) {
-  std::error_code failed;
-  std::filesystem::create_directories(place.root, failed);
-  if (failed) return Status::from_errno(failed.value(), "mkdir", place.root);
-  STOKER_ASSIGN(std::shared_ptr<const RootDirectory> root, open_root(ops, place.root));
-  PathAt directory(std::move(root), place.name);
+  Result<std::shared_ptr<const RootDirectory>> root = open_root(ops, place.root);
+  if (root.status().code() == Code::not_found) {
+    STOKER_TRY(make_directories(ops, place.root));
+    root = open_root(ops, place.root);
+  }
+  STOKER_TRY(root.status());
+  PathAt directory(*std::move(root), place.name);
   STOKER_TRY(make_own_directory(ops, directory));
   return directory;
 }

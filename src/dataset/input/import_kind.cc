@@ -109,6 +109,12 @@ std::string kind_of_directory(const fs::path& directory) {
 
 }  // namespace
 
+std::span<const std::string_view> import_kinds() noexcept {
+  static constexpr std::array<std::string_view, 7> kKinds = {"parquet", "petastorm", "arrow", "hf",
+                                                             "hdf5",    "lmdb",      "text"};
+  return kKinds;
+}
+
 std::string import_kind_of(const std::string& path) {
   std::error_code failed;
   if (fs::is_directory(path, failed)) {

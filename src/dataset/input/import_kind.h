@@ -2,9 +2,15 @@
 /// Recognizes the files of other systems, which `stoker pack` reads with Python packages.
 #pragma once
 
+#include <span>
 #include <string>
+#include <string_view>
 
 namespace stoker {
+
+/// Returns all kinds that Python packages read: those of import_kind_of(), "hf" (a folder of
+/// Hugging Face's) and "text", which must be named.
+std::span<const std::string_view> import_kinds() noexcept;
 
 /// Returns "parquet", "petastorm", "arrow", "hdf5" or "lmdb" if `path` is a file or a folder of
 /// that kind, judged by names and first bytes; empty if it is none of them or cannot be read.

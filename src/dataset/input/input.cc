@@ -1,6 +1,7 @@
 #include "dataset/input/input.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,20 +10,25 @@
 #include <cstring>
 #include <filesystem>
 
+#include "dataset/input/import_kind.h"
 #include "dataset/input/tree_shape.h"
 #include "dataset/shards/shard_names.h"
+#include "formats/table/shard_formats.h"
 #include "formats/webdataset/webdataset_names.h"
 #include "io/files/exact_transfer.h"
 
 namespace stoker {
 namespace {
 
+constexpr std::size_t kNamesShown = 5;
+constexpr std::string_view kTokensKind = "tokens";
+
 /// The kind by name. The kind of a directory is detected later, from its files.
 Result<std::string> kind_of(const std::string& path) {
   const std::string extension = std::filesystem::path(path).extension().string();
   if (extension == ".jsonl" || extension == ".ndjson") return std::string("jsonl");
   if (is_sample_shard_name(path)) return internal::already_shards(path);
-  if (extension == ".npy" || extension == ".bin") return std::string("tokens");
+  if (internal::is_array_name(path)) return std::string(kTokensKind);
   return Status(Code::invalid_argument,
                 path +
                     ": a directory, .jsonl, .npy or .bin can be packed; say --from jsonl or "
@@ -30,10 +36,14 @@ Result<std::string> kind_of(const std::string& path) {
                     "--tokenizer FILE");
 }
 
-constexpr std::size_t kNamesShown = 5;
+/// Whether the format has to be named, because no ending of a file is its own.
+bool is_kind(const ShardFormat& format) {
+  return format.is_array && format.is_shard_name == nullptr;
+}
 
 bool is_array_kind(std::string_view kind) {
-  return kind == "tokens" || kind == "raw" || kind == "counted" || kind == "shard001";
+  const ShardFormat* const format = find_shard_format(kind);
+  return kind == kTokensKind || (format != nullptr && is_kind(*format));
 }
 
 }  // namespace
@@ -61,17 +71,28 @@ Result<std::unique_ptr<PackInput>> open_input(const std::string& path,
   if (kind == "jsonl") return internal::open_jsonl(path);
   if (kind != "classes" && kind != "tree")
     return Status(Code::invalid_argument,
-                  "source \"" + kind +
-                      "\" is not known: classes, tree, jsonl, tokens, raw, counted, shard001, "
-                      "parquet, petastorm, arrow, hf, hdf5, lmdb or text");
+                  "source \"" + kind + "\" is not known: " + list_pack_kinds());
   if (!is_directory)
     return Status(Code::invalid_argument, path + ": not a directory, as --from " + kind + " needs");
   return internal::open_tree(path, kind == "classes", options);
 }
 
-std::vector<std::string> remarks_on(const PackInput& source) {
+std::vector<std::string> pack_kinds() {
+  std::vector<std::string> kinds = {"classes", "tree", "jsonl", std::string(kTokensKind)};
+  for (const ShardFormat* const format : shard_formats())
+    if (is_kind(*format)) kinds.emplace_back(format->name);
+  kinds.insert(kinds.end(), import_kinds().begin(), import_kinds().end());
+  return kinds;
+}
+
+std::string list_pack_kinds() {
+  const std::vector<std::string> kinds = pack_kinds();
+  return fmt::format("{} or {}", fmt::join(kinds.begin(), kinds.end() - 1, ", "), kinds.back());
+}
+
+std::vector<std::string> remarks_on(const PackInput& input) {
   std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
-  for (const LeftOut& file : source.left_out()) {
+  for (const LeftOut& file : input.left_out()) {
     auto reason = std::ranges::find(reasons, file.why, [](const auto& r) { return r.first; });
     if (reason == reasons.end()) reason = reasons.insert(reason, {file.why, {}});
     reason->second.push_back(file.name);
@@ -84,11 +105,21 @@ std::vector<std::string> remarks_on(const PackInput& source) {
     if (names.size() > kNamesShown) line += fmt::format(" and {} more", names.size() - kNamesShown);
     lines.push_back(line + ": " + why);
   }
-  for (std::string& note : source.notes()) lines.push_back("note: " + std::move(note));
+  for (std::string& note : input.notes()) lines.push_back("note: " + std::move(note));
   return lines;
 }
 
 namespace internal {
+
+bool is_array_name(std::string_view name) {
+  return std::ranges::any_of(shard_formats(), [&](const ShardFormat* format) {
+    if (!format->is_array) return false;
+    const bool is_named = format->is_shard_name != nullptr && format->sidecar_ending.empty() &&
+                          format->is_shard_name(name);
+    return is_named ||
+           (!format->ending.empty() && name.ends_with("." + std::string(format->ending)));
+  });
+}
 
 std::string mds_encoding_of_extension(std::string_view extension) {
   if (extension == "jpg" || extension == "jpeg") return "jpeg";

@@ -1,5 +1,5 @@
 /// \file
-/// The sources of the samples of `stoker pack` and `stoker convert`.
+/// The inputs of `stoker pack` and `stoker convert`.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@
 
 namespace stoker {
 
-/// A sample to be packed. Views point into `view.storage`, `record`, `files` or the source.
+/// A sample to be packed. Views point into `view.storage`, `record`, `files` or the input.
 ///
 /// Thread safety: none.
 struct InputSample {
   SampleView view;
-  SampleRecord record;                 ///< The record, if the source is a Dataset.
+  SampleRecord record;                 ///< The record, if the input is a Dataset.
   std::vector<FileMemory> files = {};  ///< Memory of files; reused for the next sample.
 };
 
@@ -52,7 +52,7 @@ class PackInput {
   };
   virtual Result<Extent> extent(std::uint64_t sample) const = 0;
 
-  /// Reads one sample: key and fields, with their types if the source knows them. A JSON field has
+  /// Reads one sample: key and fields, with their types if the input knows them. A JSON field has
   /// a `dtype` if it is a list of numbers of that type in every sample. The message of a failure
   /// names file and place.
   virtual Status read(std::uint64_t sample, InputSample& out) const = 0;
@@ -99,9 +99,15 @@ struct PackInputOptions {
 Result<std::unique_ptr<PackInput>> open_input(const std::string& path,
                                               const PackInputOptions& options = {});
 
+/// Returns all kinds of data that `stoker pack` takes: those of PackInputOptions, with a kind for
+/// each array format that names do not tell, and import_kinds().
+std::vector<std::string> pack_kinds();
+/// The same for texts: "classes, tree or text".
+std::string list_pack_kinds();
+
 /// Returns what was left out, by reason and with some of the names, and the notes; each one or more
 /// lines.
-std::vector<std::string> remarks_on(const PackInput& source);
+std::vector<std::string> remarks_on(const PackInput& input);
 
 /// Makes an input of the samples of an existing dataset. A field "__key__" becomes the key. Other
 /// files in its manifest than shards and indexes ("classes.json") become extra files; fails if one
@@ -117,6 +123,9 @@ Result<std::unique_ptr<PackInput>> open_tree(const std::string& directory,
 Result<std::unique_ptr<PackInput>> open_jsonl(const std::string& path);
 Result<std::unique_ptr<PackInput>> open_token_arrays(const std::string& path,
                                                      const PackInputOptions& options);
+
+/// Whether a file with this name is an array: ".npy", ".bin".
+bool is_array_name(std::string_view name);
 
 /// The MDS encoding for a file with that extension: "jpeg", "png", "str", "json", "bytes".
 std::string mds_encoding_of_extension(std::string_view extension);

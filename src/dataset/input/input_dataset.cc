@@ -18,9 +18,9 @@ namespace {
 
 constexpr std::size_t kFileBytesMax = std::size_t{256} << 20;
 
-class DatasetSource final : public PackInput {
+class DatasetInput final : public PackInput {
  public:
-  explicit DatasetSource(std::shared_ptr<const Dataset> dataset)
+  explicit DatasetInput(std::shared_ptr<const Dataset> dataset)
       : dataset_(std::move(dataset)), checks_(dataset_->source().shards().size()) {}
 
   std::uint64_t sample_count() const noexcept override { return dataset_->sample_count(); }
@@ -146,9 +146,9 @@ class DatasetSource final : public PackInput {
 }  // namespace
 
 Result<std::unique_ptr<PackInput>> make_dataset_input(std::shared_ptr<const Dataset> dataset) {
-  auto source = std::make_unique<DatasetSource>(std::move(dataset));
-  STOKER_TRY(source->read_files());
-  return std::unique_ptr<PackInput>(std::move(source));
+  auto input = std::make_unique<DatasetInput>(std::move(dataset));
+  STOKER_TRY(input->read_files());
+  return std::unique_ptr<PackInput>(std::move(input));
 }
 
 }  // namespace stoker

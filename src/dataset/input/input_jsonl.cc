@@ -91,9 +91,9 @@ struct Column {
   }
 };
 
-class JsonlSource final : public PackInput {
+class JsonlInput final : public PackInput {
  public:
-  JsonlSource(std::string path, UniqueFd fd, const struct stat& info)
+  JsonlInput(std::string path, UniqueFd fd, const struct stat& info)
       : path_(std::move(path)),
         fd_(std::move(fd)),
         size_bytes_(static_cast<std::uint64_t>(info.st_size)),
@@ -284,9 +284,9 @@ Result<std::unique_ptr<PackInput>> open_jsonl(const std::string& path) {
   STOKER_ASSIGN(UniqueFd fd, open_regular(posix_file_ops(), path));
   struct stat info{};
   if (::fstat(fd.get(), &info) != 0) return Status::from_errno(errno, "stat", path);
-  auto source = std::make_unique<JsonlSource>(path, std::move(fd), info);
-  STOKER_TRY(source->look_through());
-  return std::unique_ptr<PackInput>(std::move(source));
+  auto input = std::make_unique<JsonlInput>(path, std::move(fd), info);
+  STOKER_TRY(input->look_through());
+  return std::unique_ptr<PackInput>(std::move(input));
 }
 
 }  // namespace internal

@@ -30,9 +30,9 @@ struct TokenArray {
   std::int64_t mtime_ns = 0;
 };
 
-class TokenArraySource final : public PackInput {
+class TokenArrayInput final : public PackInput {
  public:
-  explicit TokenArraySource(std::uint64_t sequence_length) : sequence_length_(sequence_length) {}
+  explicit TokenArrayInput(std::uint64_t sequence_length) : sequence_length_(sequence_length) {}
 
   Status add(TokenArray array) {
     const TokenLayout& layout = array.layout;
@@ -168,17 +168,16 @@ Result<std::unique_ptr<PackInput>> open_token_arrays(const std::string& path,
     paths.clear();
     STOKER_ASSIGN(const std::vector<std::string> names, posix_file_ops().list(path));
     for (const std::string& name : names)
-      if (!name.starts_with('.') && (name.ends_with(".npy") || name.ends_with(".bin")))
-        paths.push_back(path + "/" + name);
+      if (!name.starts_with('.') && is_array_name(name)) paths.push_back(path + "/" + name);
   }
-  auto source = std::make_unique<TokenArraySource>(options.sequence_length);
+  auto input = std::make_unique<TokenArrayInput>(options.sequence_length);
   for (const std::string& file : paths) {
     STOKER_ASSIGN(TokenArray array, open_array(file, options));
-    STOKER_TRY(source->add(std::move(array)));
+    STOKER_TRY(input->add(std::move(array)));
   }
-  if (source->sample_count() == 0)
+  if (input->sample_count() == 0)
     return Status(Code::invalid_argument, path + ": it contains no tokens to pack (.npy, .bin)");
-  return std::unique_ptr<PackInput>(std::move(source));
+  return std::unique_ptr<PackInput>(std::move(input));
 }
 
 }  // namespace internal

@@ -31,9 +31,9 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-class TreeSource final : public PackInput {
+class TreeInput final : public PackInput {
  public:
-  TreeSource(std::string root, bool has_classes, std::optional<Classes> given_classes)
+  TreeInput(std::string root, bool has_classes, std::optional<Classes> given_classes)
       : root_(std::move(root)),
         reader_(root_),
         has_classes_(has_classes),
@@ -294,14 +294,14 @@ Result<std::unique_ptr<PackInput>> open_tree(const std::string& directory,
   if (!has_classes) STOKER_TRY(refuse_shards(directory, tree.files));
   const ClassLook look = look_at_classes(tree.files);
   const bool is_labelled = has_classes.value_or(given || look.why_not.empty());
-  auto source = std::make_unique<TreeSource>(directory, is_labelled, std::move(given));
+  auto input = std::make_unique<TreeInput>(directory, is_labelled, std::move(given));
   std::string splits =
       warn_of_splits(directory, tree.files, is_labelled, options.excluded_directory);
   std::string remark =
       !splits.empty() || is_labelled ? std::move(splits) : warn_of_no_classes(look, tree.files);
-  if (!remark.empty() && has_classes != false) source->add_note(std::move(remark));
-  STOKER_TRY(source->add_files(std::move(tree)));
-  return std::unique_ptr<PackInput>(std::move(source));
+  if (!remark.empty() && has_classes != false) input->add_note(std::move(remark));
+  STOKER_TRY(input->add_files(std::move(tree)));
+  return std::unique_ptr<PackInput>(std::move(input));
 }
 
 }  // namespace internal

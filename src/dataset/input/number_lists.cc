@@ -32,7 +32,7 @@ std::optional<Dtype> dtype_of_number(const FieldView& field) {
 /// Thread safety: work() from any thread, take() after all calls of work() have returned.
 class Search {
  public:
-  Search(const PackInput& source, const std::stop_token& stop) : source_(source), stop_(stop) {}
+  Search(const PackInput& input, const std::stop_token& stop) : input_(input), stop_(stop) {}
 
   void work() {
     FieldNames found;
@@ -52,14 +52,14 @@ class Search {
  private:
   Status look(FieldNames& found) {
     InputSample sample;
-    const std::uint64_t count = source_.sample_count();
+    const std::uint64_t count = input_.sample_count();
     while (!has_failed_) {
       const std::uint64_t first = next_.fetch_add(kSamplesAtOnce);
       if (first >= count) return {};
       if (stop_.stop_requested())
         return Status(Code::cancelled, "stopped while reading the samples");
       for (std::uint64_t i = first; i < std::min(count, first + kSamplesAtOnce); ++i) {
-        STOKER_TRY(source_.read(i, sample));
+        STOKER_TRY(input_.read(i, sample));
         for (const FieldView& field : sample.view.fields) {
           const std::optional<Dtype> dtype = dtype_of_number(field);
           if (dtype && field.bytes.size() != dtype_size_bytes(*dtype) &&
@@ -71,7 +71,7 @@ class Search {
     return {};
   }
 
-  const PackInput& source_;
+  const PackInput& input_;
   const std::stop_token& stop_;
   std::atomic<std::uint64_t> next_ = 0;   // a counter: order does not matter
   std::atomic<bool> has_failed_ = false;  // a flag: order does not matter
@@ -80,12 +80,12 @@ class Search {
   FieldNames found_ STOKER_GUARDED_BY(mutex_);
 };
 
-Result<FieldNames> find_number_lists(const PackInput& source, unsigned thread_count,
+Result<FieldNames> find_number_lists(const PackInput& input, unsigned thread_count,
                                      const std::stop_token& stop) {
-  const std::uint64_t pieces = (source.sample_count() + kSamplesAtOnce - 1) / kSamplesAtOnce;
+  const std::uint64_t pieces = (input.sample_count() + kSamplesAtOnce - 1) / kSamplesAtOnce;
   const std::uint64_t wanted =
       thread_count != 0 ? thread_count : std::max(1U, std::thread::hardware_concurrency());
-  Search search(source, stop);
+  Search search(input, stop);
   {
     std::vector<std::jthread> threads;
     for (std::uint64_t i = 0; i < std::min(wanted, pieces); ++i)
@@ -95,16 +95,16 @@ Result<FieldNames> find_number_lists(const PackInput& source, unsigned thread_co
 }
 
 /// Thread safety: as PackInput.
-class ListedSource final : public PackInput {
+class ListedInput final : public PackInput {
  public:
-  ListedSource(std::unique_ptr<PackInput> source, FieldNames lists)
-      : source_(std::move(source)), lists_(std::move(lists)) {}
+  ListedInput(std::unique_ptr<PackInput> input, FieldNames lists)
+      : input_(std::move(input)), lists_(std::move(lists)) {}
 
-  std::uint64_t sample_count() const noexcept override { return source_->sample_count(); }
-  Result<Extent> extent(std::uint64_t sample) const override { return source_->extent(sample); }
+  std::uint64_t sample_count() const noexcept override { return input_->sample_count(); }
+  Result<Extent> extent(std::uint64_t sample) const override { return input_->extent(sample); }
 
   Status read(std::uint64_t sample, InputSample& out) const override {
-    STOKER_TRY(source_->read(sample, out));
+    STOKER_TRY(input_->read(sample, out));
     for (FieldView& field : out.view.fields) {
       const std::optional<Dtype> dtype = dtype_of_number(field);
       if (!dtype || !lists_.contains(field.name)) continue;
@@ -120,7 +120,7 @@ class ListedSource final : public PackInput {
 
   Result<std::vector<std::pair<std::string, std::string>>> mds_columns() const override {
     using Columns = std::vector<std::pair<std::string, std::string>>;
-    STOKER_ASSIGN(Columns columns, source_->mds_columns());
+    STOKER_ASSIGN(Columns columns, input_->mds_columns());
     InputSample first;
     STOKER_TRY(read(0, first));
     for (auto& [name, encoding] : columns) {
@@ -132,29 +132,29 @@ class ListedSource final : public PackInput {
     return columns;
   }
 
-  std::string describe(std::uint64_t sample) const override { return source_->describe(sample); }
-  Digest128 fingerprint() const override { return source_->fingerprint(); }
-  std::optional<Dtype> token_dtype() const override { return source_->token_dtype(); }
+  std::string describe(std::uint64_t sample) const override { return input_->describe(sample); }
+  Digest128 fingerprint() const override { return input_->fingerprint(); }
+  std::optional<Dtype> token_dtype() const override { return input_->token_dtype(); }
   std::vector<std::pair<std::string, std::string>> extra_files() const override {
-    return source_->extra_files();
+    return input_->extra_files();
   }
-  std::vector<LeftOut> left_out() const override { return source_->left_out(); }
-  std::vector<std::string> notes() const override { return source_->notes(); }
-  bool is_scattered() const noexcept override { return source_->is_scattered(); }
+  std::vector<LeftOut> left_out() const override { return input_->left_out(); }
+  std::vector<std::string> notes() const override { return input_->notes(); }
+  bool is_scattered() const noexcept override { return input_->is_scattered(); }
 
  private:
-  std::unique_ptr<PackInput> source_;
+  std::unique_ptr<PackInput> input_;
   FieldNames lists_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<PackInput>> with_number_lists(std::unique_ptr<PackInput> source,
+Result<std::unique_ptr<PackInput>> with_number_lists(std::unique_ptr<PackInput> input,
                                                      unsigned thread_count,
                                                      const std::stop_token& stop) {
-  STOKER_ASSIGN(FieldNames lists, find_number_lists(*source, thread_count, stop));
+  STOKER_ASSIGN(FieldNames lists, find_number_lists(*input, thread_count, stop));
   return std::unique_ptr<PackInput>(
-      std::make_unique<ListedSource>(std::move(source), std::move(lists)));
+      std::make_unique<ListedInput>(std::move(input), std::move(lists)));
 }
 
 }  // namespace stoker::internal

@@ -10,10 +10,10 @@
 
 namespace stoker::internal {
 
-/// Wraps `source`: a field that has no number or several in any sample becomes a one-dimensional
+/// Wraps `input`: a field that has no number or several in any sample becomes a one-dimensional
 /// array in all samples. Reads every sample once, with `thread_count` threads (0: one per core).
 /// Fails as PackInput::read() does; `cancelled` if `stop` fires.
-Result<std::unique_ptr<PackInput>> with_number_lists(std::unique_ptr<PackInput> source,
+Result<std::unique_ptr<PackInput>> with_number_lists(std::unique_ptr<PackInput> input,
                                                      unsigned thread_count,
                                                      const std::stop_token& stop);
 

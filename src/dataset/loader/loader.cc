@@ -54,7 +54,7 @@ std::size_t block_memory(const internal::LoaderPlan& plan, std::size_t spare_byt
 }
 
 /// The memory for the arrays of batches, if it is allocated apart, out of all that batches have:
-/// their share of it, at least three batches, at most what so many batches can use.
+/// their share of it, at least three batches, at most what depth_max + 2 batches can use.
 std::size_t array_memory(const internal::LoaderPlan& plan, std::size_t batches_bytes,
                          std::size_t depth_max) {
   constexpr std::size_t kEnoughBytes = std::size_t{1} << 30;

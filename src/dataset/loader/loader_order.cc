@@ -7,24 +7,24 @@
 namespace stoker {
 namespace {
 
-Result<OrderOptions> resolve(const OrderOptions& request, const OrderSource& source) {
-  if (source.mixture.empty()) return resolve_order(request);
-  return resolve_mixture({.order = request, .parts = source.mixture});
+Result<OrderOptions> resolve(const OrderOptions& request, const OrderBasis& basis) {
+  if (basis.mixture.empty()) return resolve_order(request);
+  return resolve_mixture({.order = request, .parts = basis.mixture});
 }
 
 }  // namespace
 
-Result<OrderOptions> resolve_order(const OrderOptions& request, const OrderSource& source) {
+Result<OrderOptions> resolve_order(const OrderOptions& request, const OrderBasis& basis) {
   OrderOptions filled = request;
-  if (source.mixture.empty()) {
-    if (filled.sample_count == 0) filled.sample_count = source.sample_count;
-    if (filled.deal_samples == 0) filled.deal_samples = source.global_batch_size;
+  if (basis.mixture.empty()) {
+    if (filled.sample_count == 0) filled.sample_count = basis.sample_count;
+    if (filled.deal_samples == 0) filled.deal_samples = basis.global_batch_size;
   }
-  STOKER_ASSIGN(OrderOptions resolved, resolve(filled, source));
+  STOKER_ASSIGN(OrderOptions resolved, resolve(filled, basis));
   if (request.shuffle == Shuffle::block && request.block_samples == 0)
     resolved.block_samples = choose_block_samples(
-        {.sample_count = std::min(resolved.sample_count, source.whole_count_min),
-         .sample_bytes = source.sample_bytes,
+        {.sample_count = std::min(resolved.sample_count, basis.whole_count_min),
+         .sample_bytes = basis.sample_bytes,
          .lanes = resolved.lanes});
   return resolved;
 }

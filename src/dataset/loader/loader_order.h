@@ -15,7 +15,7 @@
 namespace stoker {
 
 /// Inputs for the defaults of an order: numbers that are the same on every rank.
-struct OrderSource {
+struct OrderBasis {
   std::uint64_t sample_count = 0;       ///< In an epoch; not used for a mixture.
   std::uint64_t global_batch_size = 0;  ///< Default of deal_samples; not used for a mixture.
   std::uint64_t sample_bytes = 0;       ///< Mean size of a sample, as it is read.
@@ -25,10 +25,10 @@ struct OrderSource {
 };
 
 /// Returns `request` with every default filled in, as by resolve_order(OrderOptions) and
-/// resolve_mixture(), but with some defaults from `source`: `sample_count` and, from the global
+/// resolve_mixture(), but with some defaults from `basis`: `sample_count` and, from the global
 /// batch size, `deal_samples` (not in a mixture), and `block_samples` from choose_block_samples().
 /// The same on every rank. Numbers that are not 0, such as those of a cursor, are kept.
-Result<OrderOptions> resolve_order(const OrderOptions& request, const OrderSource& source);
+Result<OrderOptions> resolve_order(const OrderOptions& request, const OrderBasis& basis);
 
 /// Mean size in bytes of the samples of all parts, selected or not; for tokens, the size of a row.
 std::uint64_t mean_sample_bytes(std::span<const LoaderPart> parts);

@@ -116,11 +116,11 @@ Status LoaderSetup::set_data() {
   for (const LoaderPart& part : request_.parts) {
     whole_counts_.push_back(part.whole_count());
     if (part.weight)
-      source_.mixture.push_back({.sample_count = part.selected_count(), .weight = *part.weight});
+      basis_.mixture.push_back({.sample_count = part.selected_count(), .weight = *part.weight});
   }
-  source_.global_batch_size = request_.global_batch_size;
-  source_.whole_count_min = *std::ranges::min_element(whole_counts_);
-  source_.sample_bytes = mean_sample_bytes(request_.parts);
+  basis_.global_batch_size = request_.global_batch_size;
+  basis_.whole_count_min = *std::ranges::min_element(whole_counts_);
+  basis_.sample_bytes = mean_sample_bytes(request_.parts);
   STOKER_ASSIGN(data_prints_, prints_of_data());
   prints_ = data_prints_;
   return {};
@@ -133,10 +133,10 @@ Result<LoaderSetup::Prints> LoaderSetup::prints_of_data() const {
     now.push_back(part.fingerprint());
     old.push_back(part.packs ? part.old_fingerprint() : now.back());
   }
-  if (source_.mixture.empty()) return Prints{.now = now.front(), .old = old.front()};
+  if (basis_.mixture.empty()) return Prints{.now = now.front(), .old = old.front()};
   Prints prints;
-  STOKER_ASSIGN(prints.now, mixture_fingerprint(now, source_.mixture));
-  STOKER_ASSIGN(prints.old, mixture_fingerprint(old, source_.mixture));
+  STOKER_ASSIGN(prints.now, mixture_fingerprint(now, basis_.mixture));
+  STOKER_ASSIGN(prints.old, mixture_fingerprint(old, basis_.mixture));
   return prints;
 }
 
@@ -165,15 +165,15 @@ Result<LoaderSetup::List> LoaderSetup::make_list(std::vector<std::uint64_t> item
   return list;
 }
 
-Result<std::shared_ptr<const LoaderSetup::Line>> LoaderSetup::make_line(
+Result<std::shared_ptr<const LoaderSetup::Schedule>> LoaderSetup::make_schedule(
     const OrderOptions& request, const std::shared_ptr<const SampleOrder>& list) const {
-  STOKER_ASSIGN(const OrderOptions options, resolve_order(request, source_));
+  STOKER_ASSIGN(const OrderOptions options, resolve_order(request, basis_));
   std::shared_ptr<const SampleOrder> order = list;
   if (!order) {
-    if (source_.mixture.empty()) {
+    if (basis_.mixture.empty()) {
       STOKER_ASSIGN(order, make_order(options));
     } else {
-      STOKER_ASSIGN(order, make_mixture_order({.order = options, .parts = source_.mixture}));
+      STOKER_ASSIGN(order, make_mixture_order({.order = options, .parts = basis_.mixture}));
     }
     STOKER_ASSIGN(order, selected(std::move(order)));
   }
@@ -183,8 +183,8 @@ Result<std::shared_ptr<const LoaderSetup::Line>> LoaderSetup::make_line(
                                                     .micro_batch_size = request_.micro_batch_size,
                                                     .tail = *request_.tail,
                                                     .epoch_samples = order->epoch_samples()}));
-  return std::make_shared<const Line>(
-      Line{.options = options, .order = std::move(order), .cut = cut});
+  return std::make_shared<const Schedule>(
+      Schedule{.options = options, .order = std::move(order), .cut = cut});
 }
 
 Status LoaderSetup::set_first_line() {
@@ -194,19 +194,19 @@ Status LoaderSetup::set_first_line() {
     STOKER_ASSIGN(List list, make_list(*std::exchange(request_.items, std::nullopt)));
     list_ = std::move(list.order);
     prints_ = list.prints;
-  } else if (source_.mixture.empty()) {
+  } else if (basis_.mixture.empty()) {
     order.sample_count = request_.parts.front().selected_count();
   }
-  Result<std::shared_ptr<const Line>> line = make_line(order, list_);
-  if (!line.ok() && order.lanes != 0) {
-    unfit_ = line.status();
+  Result<std::shared_ptr<const Schedule>> schedule = make_schedule(order, list_);
+  if (!schedule.ok() && order.lanes != 0) {
+    unfit_ = schedule.status();
     OrderOptions without = order;
     without.lanes = 0;
-    line = make_line(without, list_);
+    schedule = make_schedule(without, list_);
   }
-  STOKER_ASSIGN(line_, std::move(line));
+  STOKER_ASSIGN(schedule_, std::move(schedule));
   if (order.sample_count == 0)
-    order.sample_count = line_->options.sample_count;  // the default of a mixture
+    order.sample_count = schedule_->options.sample_count;  // the default of a mixture
   return {};
 }
 
@@ -230,7 +230,7 @@ Status LoaderSetup::set_memory() {
 }
 
 Cursor LoaderSetup::cursor(std::uint64_t epoch, std::uint64_t position) const {
-  return {.order = line_->options,
+  return {.order = schedule_->options,
           .fingerprint = prints_.now,
           .tail = *request_.tail,
           .global_batch_size = request_.global_batch_size,
@@ -247,7 +247,7 @@ Cursor LoaderSetup::wanted(const Cursor& saved) const {
 
 Status LoaderSetup::resume(const Cursor& saved, std::span<const std::string_view> allow) {
   STOKER_TRY(check_cursor(saved, wanted(saved), allow));
-  STOKER_ASSIGN(line_, make_line(saved.order, list_));
+  STOKER_ASSIGN(schedule_, make_schedule(saved.order, list_));
   unfit_ = {};
   return {};
 }
@@ -257,7 +257,7 @@ Status LoaderSetup::set_items(std::vector<std::uint64_t> items) {
   OrderOptions order = request_.order;
   order.sample_count = items.size();
   STOKER_ASSIGN(List list, make_list(std::move(items)));
-  STOKER_ASSIGN(line_, make_line(order, list.order));
+  STOKER_ASSIGN(schedule_, make_schedule(order, list.order));
   request_.order = order;
   list_ = std::move(list.order);
   prints_ = list.prints;
@@ -270,8 +270,8 @@ Result<LoaderOptions> LoaderSetup::options_at(const Cursor& cursor) const {
 }
 
 LoaderOptions LoaderSetup::run_options(const Cursor& cursor) const {
-  LoaderOptions options{.order = line_->order,
-                        .cut = line_->cut.options(),
+  LoaderOptions options{.order = schedule_->order,
+                        .cut = schedule_->cut.options(),
                         .cursor = cursor,
                         .end_epoch = request_.end_epoch,
                         .fields = request_.fields,

@@ -108,16 +108,16 @@ class LoaderSetup {
   /// a failure changes nothing.
   Status set_items(std::vector<std::uint64_t> items);
 
-  const std::shared_ptr<const SampleOrder>& order() const noexcept { return line_->order; }
-  const OrderOptions& order_options() const noexcept { return line_->options; }
-  const BatchCut& cut() const noexcept { return line_->cut; }
+  const std::shared_ptr<const SampleOrder>& order() const noexcept { return schedule_->order; }
+  const OrderOptions& order_options() const noexcept { return schedule_->options; }
+  const BatchCut& cut() const noexcept { return schedule_->cut; }
   const Digest128& fingerprint() const noexcept { return prints_.now; }
   std::size_t memory_needed() const noexcept { return memory_needed_; }
   std::size_t memory_bytes() const noexcept { return memory_bytes_; }  ///< For this process.
 
  private:
   /// The positions of an epoch, and how they are divided into batches.
-  struct Line {
+  struct Schedule {
     OrderOptions options;
     std::shared_ptr<const SampleOrder> order;
     BatchCut cut;
@@ -141,19 +141,19 @@ class LoaderSetup {
       std::shared_ptr<const SampleOrder> order) const;
   Result<List> make_list(std::vector<std::uint64_t> items) const;
   /// `list`: null, or the order of a list.
-  Result<std::shared_ptr<const Line>> make_line(
+  Result<std::shared_ptr<const Schedule>> make_schedule(
       const OrderOptions& request, const std::shared_ptr<const SampleOrder>& list) const;
   Status set_first_line();
   Status set_memory();
   LoaderOptions run_options(const Cursor& cursor) const;
 
   LoaderRequest request_;  // with batch size and tail filled in; list_ replaces `items`
-  OrderSource source_;
+  OrderBasis basis_;
   std::vector<std::uint64_t> whole_counts_;
   Prints data_prints_;
   Prints prints_;  // with the list, if there is one
   std::shared_ptr<const SampleOrder> list_;
-  std::shared_ptr<const Line> line_;
+  std::shared_ptr<const Schedule> schedule_;
   Status unfit_;  // why the requested lanes cannot be used
   std::size_t memory_needed_ = 0;
   std::size_t memory_bytes_ = 0;

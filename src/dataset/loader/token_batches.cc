@@ -54,7 +54,7 @@ class TokenBatches final : public BatchMaker {
     out.records = {};
     out.times.enter(LoaderStage::decode);
     for (std::size_t row = 0; row < rows; ++row) {
-      if (!statuses_[row].ok()) STOKER_TRY(mend(row, narrow, out, stop));
+      if (!statuses_[row].ok()) STOKER_TRY(replace_row(row, narrow, out, stop));
       out.key_ends.push_back(0);
       count_row(located_[row], out);
     }
@@ -70,9 +70,9 @@ class TokenBatches final : public BatchMaker {
  private:
   /// A row that is stored in fewer bytes than the widest is read to the end of its space, from
   /// where it is widened in place.
-  void add_pieces(std::uint32_t dataset, std::size_t row, std::span<const PackPiece> pieces) {
+  void add_pieces(std::uint32_t dataset, std::size_t row, std::span<const BinPiece> pieces) {
     const std::size_t begin = (row + 1) * row_bytes_ - plan_.tokens.row_bytes(dataset);
-    for (const PackPiece& piece : pieces)
+    for (const BinPiece& piece : pieces)
       pieces_.push_back({.dataset = dataset,
                          .shard = piece.shard,
                          .range = piece.range,
@@ -120,8 +120,8 @@ class TokenBatches final : public BatchMaker {
   }
 
   /// Replaces a row that could not be read, or fails, as OnError says.
-  Status mend(std::size_t row, std::span<std::byte> narrow, BatchData& out,
-              const std::stop_token& stop) {
+  Status replace_row(std::size_t row, std::span<std::byte> narrow, BatchData& out,
+                     const std::stop_token& stop) {
     SampleRef& ref = out.samples[row];
     Status failure = statuses_[row].with_context(
         fmt::format("token {} {}", plan_.tokens.is_packs() ? "pack" : "window", ref.sample));
@@ -147,9 +147,9 @@ class TokenBatches final : public BatchMaker {
     return no_replacement(failure, last);
   }
 
-  void count_row(std::span<const PackPiece> pieces, BatchData& out) const {
+  void count_row(std::span<const BinPiece> pieces, BatchData& out) const {
     bool is_checked = plan_.options.fetch.checksums;
-    for (const PackPiece& piece : pieces) {
+    for (const BinPiece& piece : pieces) {
       out.record_bytes += piece.range.size_bytes;
       is_checked = is_checked && piece.crc32c.has_value();
     }
@@ -204,9 +204,9 @@ class TokenBatches final : public BatchMaker {
 
   const LoaderPlan& plan_;
   std::unique_ptr<RecordFetcher> fetcher_;
-  const TokenColumn& column_;                    ///< The tokens' column.
-  const std::size_t row_bytes_;                  ///< Maximum stored size of a row.
-  std::vector<std::vector<PackPiece>> located_;  ///< Pieces of each row.
+  const TokenColumn& column_;                   ///< The tokens' column.
+  const std::size_t row_bytes_;                 ///< Maximum stored size of a row.
+  std::vector<std::vector<BinPiece>> located_;  ///< Pieces of each row.
   std::vector<RowPiece> pieces_;
   std::vector<Status> statuses_;
   std::vector<Status> group_;

@@ -74,10 +74,10 @@ std::uint64_t TokenUnits::pieces_max() const noexcept {
   return most;
 }
 
-Status TokenUnits::locate(const SampleRef& ref, std::vector<PackPiece>& out) const {
+Status TokenUnits::locate(const SampleRef& ref, std::vector<BinPiece>& out) const {
   if (is_packs()) return packs_[ref.dataset]->locate(ref.sample, out);
   STOKER_ASSIGN(const TokenSpan at, windows_[ref.dataset]->locate(ref.sample));
-  out.assign(1, PackPiece{.shard = at.shard, .range = at.range});
+  out.assign(1, BinPiece{.shard = at.shard, .range = at.range});
   return {};
 }
 

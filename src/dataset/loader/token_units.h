@@ -45,7 +45,7 @@ class TokenUnits {
 
   /// Sets `out` to the pieces of a unit, in the order of its row. A window is one piece that fills
   /// the row.
-  Status locate(const SampleRef& ref, std::vector<PackPiece>& out) const;
+  Status locate(const SampleRef& ref, std::vector<BinPiece>& out) const;
 
  private:
   std::vector<std::shared_ptr<const TokenWindows>> windows_;

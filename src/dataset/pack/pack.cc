@@ -18,9 +18,9 @@ constexpr unsigned kReadersPerShard = 4;
 /// Packs shards in several threads, which take them one by one. The first failure stops the others.
 class ParallelPack {
  public:
-  ParallelPack(FileOps& ops, const PackInput& source, const PackSession& session,
+  ParallelPack(FileOps& ops, const PackInput& input, const PackSession& session,
                const PackOptions& options)
-      : ops_(ops), source_(source), session_(session), options_(options) {
+      : ops_(ops), input_(input), session_(session), options_(options) {
     for (const std::uint64_t i : session.shards())
       sample_count_ += session.plan().samples_of(i).size();
   }
@@ -69,12 +69,12 @@ class ParallelPack {
     const std::span<const std::uint64_t> samples = session_.plan().samples_of(shard);
     STOKER_ASSIGN(const bool is_finished, is_shard_finished(ops_, directory, name, job.hash));
     if (!is_finished) {
-      STOKER_TRY(pack_shard(ops_, source_, session_.writer(),
+      STOKER_TRY(pack_shard(ops_, input_, session_.writer(),
                             {.directory = directory,
                              .name = name,
                              .plan_hash = job.hash,
                              .samples = samples,
-                             .reader_count = source_.is_scattered() ? kReadersPerShard : 0,
+                             .reader_count = input_.is_scattered() ? kReadersPerShard : 0,
                              .on_sample = [this](std::uint64_t size) { count_sample(size); },
                              .stop = failed_.get_token()}));
     }
@@ -114,7 +114,7 @@ class ParallelPack {
   }
 
   FileOps& ops_;
-  const PackInput& source_;
+  const PackInput& input_;
   const PackSession& session_;
   const PackOptions& options_;
   std::uint64_t sample_count_ = 0;
@@ -131,12 +131,12 @@ class ParallelPack {
 
 }  // namespace
 
-Result<PackReport> pack(FileOps& ops, const PackInput& source, const std::string& directory,
+Result<PackReport> pack(FileOps& ops, const PackInput& input, const std::string& directory,
                         const PackOptions& options) {
   STOKER_ASSIGN(const std::unique_ptr<PackSession> session,
-                PackSession::open(ops, source, directory, options, TaskShare::every_nth));
+                PackSession::open(ops, input, directory, options, TaskShare::every_nth));
   if (session->finished()) return *session->finished();
-  const Result<std::uint64_t> found = ParallelPack(ops, source, *session, options).run();
+  const Result<std::uint64_t> found = ParallelPack(ops, input, *session, options).run();
   if (found.ok()) return session->close(*found);
   if (found.status().code() != Code::cancelled) session->withdraw();
   return found.status();

@@ -45,12 +45,12 @@ struct PackReport {
   bool is_complete = false;        ///< The manifest was written: the dataset is finished.
 };
 
-/// Packs the samples of `source` into `directory`. The directory is created if it does not exist;
+/// Packs the samples of `input` into `directory`. The directory is created if it does not exist;
 /// otherwise it must have no files except hidden ones, or contain what an earlier run of the same
 /// job left: finished shards are then kept. `already_exists` if it contains anything else,
 /// `unavailable` while another run uses it. After a failure, every file with a final name is
 /// complete.
-Result<PackReport> pack(FileOps& ops, const PackInput& source, const std::string& directory,
+Result<PackReport> pack(FileOps& ops, const PackInput& input, const std::string& directory,
                         const PackOptions& options);
 
 /// Merges the tasks of a job: writes index and manifest, and removes the job's records.

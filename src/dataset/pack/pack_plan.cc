@@ -63,12 +63,12 @@ std::uint64_t planned_bytes(const ShardFormat& format, const PackInput::Extent& 
   return extent.size_bytes + (extent.field_count + 1) * format.field_overhead_bytes;
 }
 
-std::string hash_of(const PackInput& source, const PackPlanOptions& options) {
-  const Digest128 list = source.fingerprint();
+std::string hash_of(const PackInput& input, const PackPlanOptions& options) {
+  const Digest128 list = input.fingerprint();
   const std::string text = fmt::format(
       "1 {} {} {} {} {} {} {}", options.format, options.samples_per_shard, options.shard_bytes,
       options.shuffle_seed ? fmt::format("{}", *options.shuffle_seed) : "none", options.prefix,
-      list.hex(), source.sample_count());
+      list.hex(), input.sample_count());
   return xxh3_128(std::as_bytes(std::span(text))).hex();
 }
 
@@ -98,11 +98,11 @@ std::vector<std::uint64_t> shuffled(std::uint64_t count, std::uint64_t seed) {
   return order;
 }
 
-Result<PackPlan> make_pack_plan(const PackInput& source, const PackPlanOptions& options) {
+Result<PackPlan> make_pack_plan(const PackInput& input, const PackPlanOptions& options) {
   STOKER_TRY(check(options));
   STOKER_ASSIGN(const ShardFormat* const format, parse_written_format(options.format));
   PackPlan plan;
-  const std::uint64_t count = source.sample_count();
+  const std::uint64_t count = input.sample_count();
   if (options.shuffle_seed) {
     plan.order = shuffled(count, *options.shuffle_seed);
   } else {
@@ -112,7 +112,7 @@ Result<PackPlan> make_pack_plan(const PackInput& source, const PackPlanOptions& 
   plan.cuts.push_back(0);
   std::uint64_t bytes = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
-    STOKER_ASSIGN(const PackInput::Extent extent, source.extent(plan.order[i]));
+    STOKER_ASSIGN(const PackInput::Extent extent, input.extent(plan.order[i]));
     const std::uint64_t size = planned_bytes(*format, extent);
     const std::uint64_t in_shard = i - plan.cuts.back();
     const bool is_full = in_shard != 0 && (bytes + size > options.shard_bytes ||
@@ -129,15 +129,15 @@ Result<PackPlan> make_pack_plan(const PackInput& source, const PackPlanOptions& 
                   fmt::format("{} shards are too many; raise --shard-size or "
                               "--samples-per-shard",
                               plan.cuts.size() - 1));
-  plan.job = {.hash = hash_of(source, options),
+  plan.job = {.hash = hash_of(input, options),
               .format = options.format,
               .prefix = options.prefix,
               .shard_count = plan.cuts.size() - 1,
               .sample_count = count,
               .extra_files = {}};
-  if (const auto dtype = source.token_dtype(); dtype && format->lacks_dtype)
+  if (const auto dtype = input.token_dtype(); dtype && format->lacks_dtype)
     plan.job.dtype = dtype_name(*dtype);
-  for (const auto& [name, text] : source.extra_files()) plan.job.extra_files.push_back(name);
+  for (const auto& [name, text] : input.extra_files()) plan.job.extra_files.push_back(name);
   return plan;
 }
 

@@ -24,13 +24,13 @@ struct PackPlanOptions {
   std::string format = "tar";
   std::uint64_t samples_per_shard = 0;  ///< 0: limited by size only.
   std::uint64_t shard_bytes = kShardBytesDefault;
-  std::optional<std::uint64_t> shuffle_seed = {};  ///< Nothing: the order of the source.
+  std::optional<std::uint64_t> shuffle_seed = {};  ///< Nothing: the order of the input.
   std::string prefix = "shard";                    ///< Of the shards' names. MDS has fixed names.
 };
 
 /// The part of a plan that is stored in "<dst>/.stoker/pack-plan.json".
 struct PackJob {
-  std::string hash;  ///< Hash of the source's list of samples and all options.
+  std::string hash;  ///< Hash of the input's list of samples and all options.
   std::string format;
   std::string prefix;
   std::uint64_t shard_count = 0;
@@ -48,7 +48,7 @@ struct PackJob {
 
 struct PackPlan {
   PackJob job;
-  std::vector<std::uint64_t> order;  ///< Sample numbers in the source.
+  std::vector<std::uint64_t> order;  ///< Sample numbers in the input.
   std::vector<std::uint64_t> cuts;   ///< Shard i has order[cuts[i]] up to order[cuts[i + 1] - 1].
 
   std::span<const std::uint64_t> samples_of(std::uint64_t shard) const {
@@ -60,7 +60,7 @@ struct PackPlan {
 bool is_token_format(std::string_view format) noexcept;
 
 /// `invalid_argument` for options that are invalid or do not fit the format.
-Result<PackPlan> make_pack_plan(const PackInput& source, const PackPlanOptions& options);
+Result<PackPlan> make_pack_plan(const PackInput& input, const PackPlanOptions& options);
 
 /// Reads the job of a destination directory; `not_found` if it has none.
 Result<PackJob> read_pack_job(const PathAt& directory);

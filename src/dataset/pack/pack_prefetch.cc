@@ -18,9 +18,9 @@ void keep_little(InputSample& sample) {
 
 }  // namespace
 
-SamplePrefetch::SamplePrefetch(const PackInput& source, std::span<const std::uint64_t> samples,
+SamplePrefetch::SamplePrefetch(const PackInput& input, std::span<const std::uint64_t> samples,
                                unsigned thread_count)
-    : source_(source), samples_(samples), slots_(thread_count * kSlotsPerThread) {
+    : input_(input), samples_(samples), slots_(thread_count * kSlotsPerThread) {
   for (unsigned i = 0; i < thread_count; ++i) threads_.emplace_back([this] { work(); });
 }
 
@@ -52,7 +52,7 @@ void SamplePrefetch::work() {
       MutexLock lock(mutex_);
       for (;;) {
         if (stop_ || begun_ == samples_.size()) return;
-        const Result<PackInput::Extent> extent = source_.extent(samples_[begun_]);
+        const Result<PackInput::Extent> extent = input_.extent(samples_[begun_]);
         const std::uint64_t size_bytes =
             extent.ok() ? extent->size_bytes : 0;  // read() then returns the error
         if (may_read(size_bytes)) {
@@ -68,7 +68,7 @@ void SamplePrefetch::work() {
       }
     }
     // Only this thread uses the slot until it is ready.
-    Status status = source_.read(samples_[number], slot->sample);
+    Status status = input_.read(samples_[number], slot->sample);
     bool is_awaited = false;
     {
       MutexLock lock(mutex_);
@@ -87,7 +87,7 @@ Status SamplePrefetch::next(InputSample& out) {
       MutexLock lock(mutex_);
       number = taken_++;
     }
-    return source_.read(samples_[number], out);
+    return input_.read(samples_[number], out);
   }
   keep_little(out);
   Status status;

@@ -18,8 +18,8 @@ namespace stoker {
 /// Thread safety: next() from one thread.
 class SamplePrefetch {
  public:
-  /// `source` and `samples` must outlive the object. If `thread_count` is 0, next() reads itself.
-  SamplePrefetch(const PackInput& source, std::span<const std::uint64_t> samples,
+  /// `input` and `samples` must outlive the object. If `thread_count` is 0, next() reads itself.
+  SamplePrefetch(const PackInput& input, std::span<const std::uint64_t> samples,
                  unsigned thread_count);
   SamplePrefetch(const SamplePrefetch&) = delete;
   SamplePrefetch& operator=(const SamplePrefetch&) = delete;
@@ -40,7 +40,7 @@ class SamplePrefetch {
   bool may_read(std::uint64_t size_bytes) const STOKER_REQUIRES(mutex_);
   bool should_wake_readers() const STOKER_REQUIRES(mutex_);
 
-  const PackInput& source_;
+  const PackInput& input_;
   const std::span<const std::uint64_t> samples_;
   Mutex mutex_;
   Condition has_room_;    // readers wait for room

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "dataset/pack/pack_directory.h"
 #include "dataset/pack/pack_merge.h"
 #include "dataset/pack/pack_part.h"
 #include "dataset/pack/pack_paths.h"
@@ -72,13 +73,13 @@ Status claim_directory(FileOps& ops, const PathAt& directory, const PackJob& job
                 directory.text() + ": another task has begun with other source files or options");
 }
 
-Result<PackWriterOptions> writer_options(const PackInput& source, const PackPlanOptions& options) {
+Result<PackWriterOptions> writer_options(const PackInput& input, const PackPlanOptions& options) {
   STOKER_ASSIGN(const ShardFormat* const format, parse_written_format(options.format));
   PackWriterOptions writer{.format = format, .shard = {.size_limit_bytes = options.shard_bytes}};
   if (format->has_columns) {
-    STOKER_ASSIGN(writer.shard.columns, source.mds_columns());
+    STOKER_ASSIGN(writer.shard.columns, input.mds_columns());
   }
-  if (format->is_array) STOKER_TRY(prepare_token_writer(source, writer));
+  if (format->is_array) STOKER_TRY(prepare_token_writer(input, writer));
   return writer;
 }
 
@@ -102,15 +103,15 @@ std::vector<std::uint64_t> shards_of(std::uint64_t shard_count, const PackOption
 
 }  // namespace
 
-Result<std::unique_ptr<PackSession>> PackSession::open(FileOps& ops, const PackInput& source,
+Result<std::unique_ptr<PackSession>> PackSession::open(FileOps& ops, const PackInput& input,
                                                        const std::string& directory,
                                                        const PackOptions& options,
                                                        TaskShare share) {
   if (options.task_count == 0 || options.task >= options.task_count)
     return Status(Code::invalid_argument, "--task I/N: I counts from 0 to N - 1");
-  if (source.sample_count() == 0) return Status(Code::invalid_argument, "no samples to pack");
-  STOKER_ASSIGN(PackPlan plan, make_pack_plan(source, options.plan));
-  STOKER_ASSIGN(PackWriterOptions writer, writer_options(source, options.plan));
+  if (input.sample_count() == 0) return Status(Code::invalid_argument, "no samples to pack");
+  STOKER_ASSIGN(PackPlan plan, make_pack_plan(input, options.plan));
+  STOKER_ASSIGN(PackWriterOptions writer, writer_options(input, options.plan));
   const Status seen = ops.info_of(directory).status();
   const bool is_new = seen.code() == Code::not_found;
   if (!is_new) STOKER_TRY(seen);
@@ -121,11 +122,11 @@ Result<std::unique_ptr<PackSession>> PackSession::open(FileOps& ops, const PackI
   session->shards_ = shards_of(session->plan_.job.shard_count, options, share);
   session->is_alone_ = options.task_count == 1;
   if (is_new) session->made_ = directory;
-  STOKER_TRY(session->claim(source));
+  STOKER_TRY(session->claim(input));
   return session;
 }
 
-Status PackSession::claim(const PackInput& source) {
+Status PackSession::claim(const PackInput& input) {
   STOKER_TRY(refuse_others(ops_, directory_));  // before anything is written to it
   STOKER_TRY(make_own_directory(ops_, directory_ / ".stoker"));
   STOKER_TRY(refuse_mounted(ops_, directory_ / ".stoker"));
@@ -149,7 +150,7 @@ Status PackSession::claim(const PackInput& source) {
         own.insert(name);
     STOKER_TRY(remove_staged(ops_, directory_, &own));
   }
-  for (const auto& [name, text] : source.extra_files()) {
+  for (const auto& [name, text] : input.extra_files()) {
     const PathAt path = directory_ / name;
     const Result<std::string> found = read_own_file(path, text.size());
     if (found.ok() && *found == text) continue;  // published by another task

@@ -19,7 +19,7 @@ namespace stoker {
 /// Which of a job's shards a task packs.
 enum class TaskShare : std::uint8_t {
   every_nth,  ///< Every task_count-th shard, from the task's number on.
-  adjacent,   ///< Consecutive shards: for sources that are read in pieces larger than a shard.
+  adjacent,   ///< Consecutive shards: for inputs that are read in pieces larger than a shard.
 };
 
 /// A running pack job. Its directory is locked while the session is open: exclusively, or shared
@@ -30,8 +30,8 @@ class PackSession {
  public:
   /// 1. Makes the plan.  2. Creates and locks the directory.  3. Claims it for the job, or checks
   /// that it belongs to the job.  4. Removes what killed runs left under private names, and
-  /// publishes the source's extra files; skipped if the job is finished. Fails as pack() does.
-  static Result<std::unique_ptr<PackSession>> open(FileOps& ops, const PackInput& source,
+  /// publishes the input's extra files; skipped if the job is finished. Fails as pack() does.
+  static Result<std::unique_ptr<PackSession>> open(FileOps& ops, const PackInput& input,
                                                    const std::string& directory,
                                                    const PackOptions& options, TaskShare share);
 
@@ -60,7 +60,7 @@ class PackSession {
         directory_(std::move(directory)),
         plan_(std::move(plan)),
         writer_(std::move(writer)) {}
-  Status claim(const PackInput& source);
+  Status claim(const PackInput& input);
 
   FileOps& ops_;
   PathAt directory_;

@@ -148,19 +148,19 @@ Status ShardPacker::finish() {
   return publish_all(ops_, options_.directory / options_.name, *output_, staged);
 }
 
-Status pack_shard(FileOps& ops, const PackInput& source, const PackWriterOptions& options,
+Status pack_shard(FileOps& ops, const PackInput& input, const PackWriterOptions& options,
                   const ShardJob& job) {
   STOKER_ASSIGN(const std::unique_ptr<ShardPacker> packer,
                 ShardPacker::make(
                     ops, options,
                     {.directory = job.directory, .name = job.name, .plan_hash = job.plan_hash}));
-  SamplePrefetch samples(source, job.samples, job.reader_count);
+  SamplePrefetch samples(input, job.samples, job.reader_count);
   InputSample sample;
   for (const std::uint64_t number : job.samples) {
     if (job.stop.stop_requested()) return Status(Code::cancelled, "stopped while packing");
     STOKER_TRY(samples.next(sample));
     if (Status status = packer->append(sample.view); !status.ok())
-      return status.code() == Code::invalid_argument ? status.with_context(source.describe(number))
+      return status.code() == Code::invalid_argument ? status.with_context(input.describe(number))
                                                      : status;
     if (job.on_sample) {
       std::uint64_t size_bytes = 0;

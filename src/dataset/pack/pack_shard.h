@@ -62,14 +62,14 @@ struct ShardJob {
   PathAt directory;
   std::string name;
   std::string plan_hash;
-  std::span<const std::uint64_t> samples;  ///< Numbers in the source, in the order of the shard.
+  std::span<const std::uint64_t> samples;  ///< Numbers in the input, in the order of the shard.
   unsigned reader_count = 0;               ///< Threads that read samples ahead; 0: none.
   std::function<void(std::uint64_t size_bytes)> on_sample = {};
   std::stop_token stop = {};
 };
 
-/// Packs one shard of a source with a ShardPacker.
-Status pack_shard(FileOps& ops, const PackInput& source, const PackWriterOptions& options,
+/// Packs one shard of a input with a ShardPacker.
+Status pack_shard(FileOps& ops, const PackInput& input, const PackWriterOptions& options,
                   const ShardJob& job);
 
 /// Whether an earlier run of the same plan finished the shard. Removes what such a run left

@@ -6,8 +6,8 @@
 #include "formats/table/shard_formats.h"
 
 namespace stoker {
-Status prepare_token_writer(const PackInput& source, PackWriterOptions& options) {
-  const std::optional<Dtype> dtype = source.token_dtype();
+Status prepare_token_writer(const PackInput& input, PackWriterOptions& options) {
+  const std::optional<Dtype> dtype = input.token_dtype();
   if (!dtype)
     return Status(
         Code::invalid_argument,
@@ -18,7 +18,7 @@ Status prepare_token_writer(const PackInput& source, PackWriterOptions& options)
   options.shard.dtype = *dtype;
   // Rows from Python cannot be read here; each shard then uses the size of its first row.
   InputSample first;
-  if (source.read(0, first).ok() && fit_fields(*options.format, first.view).ok() &&
+  if (input.read(0, first).ok() && fit_fields(*options.format, first.view).ok() &&
       first.view.fields.size() == 1)
     options.shard.row_bytes = first.view.fields[0].bytes.size();
   return {};

@@ -25,7 +25,7 @@ struct PackWriter {
 
 /// Sets what the token formats need to know of the samples. `invalid_argument` if they are not
 /// arrays.
-Status prepare_token_writer(const PackInput& source, PackWriterOptions& options);
+Status prepare_token_writer(const PackInput& input, PackWriterOptions& options);
 
 /// Makes a writer for the shard `name`. Formats without keys get the key as a field, kKeyField. A
 /// sidecar of Megatron's writer has the suffix ".idx", which replaces ".bin".

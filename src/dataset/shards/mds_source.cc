@@ -73,7 +73,7 @@ Result<std::unique_ptr<ShardSource>> open_mds(std::span<const IndexedDirectory> 
   for (std::size_t i = 0; i < shards.size(); ++i) {
     if (!same_mds_columns(columns, shards[i].config.columns))
       return Status(Code::unsupported,
-                    paths[i] + ": has other columns than " + paths.front() +
+                    paths[i] + ": its columns differ from those of " + paths.front() +
                         ", the first shard; open datasets with different columns separately");
   }
   // A single directory is used as it is, even if all its shards are in a subdirectory.

@@ -9,8 +9,6 @@
 #include "dataset/shards/shard_glob.h"
 #include "formats/arrays/array_formats.h"
 #include "formats/table/shard_formats.h"
-#include "formats/tfrecord/tfrecord_format.h"
-#include "formats/webdataset/webdataset_format.h"
 
 namespace stoker {
 namespace {
@@ -159,8 +157,11 @@ bool is_compressed_tar_name(std::string_view name) noexcept {
 
 bool is_sample_shard_name(std::string_view name) {
   const std::string plain = plain_shard_name(name);
-  return webdataset_format().is_shard_name(plain) || tfrecord_format().is_shard_name(plain) ||
-         plain.ends_with(".mds");
+  return std::ranges::any_of(shard_formats(), [&](const ShardFormat* format) {
+    if (format->is_array) return false;
+    return (format->is_shard_name != nullptr && format->is_shard_name(plain)) ||
+           (!format->ending.empty() && plain.ends_with("." + std::string(format->ending)));
+  });
 }
 
 std::vector<std::string> left_out_shards(std::span<const std::string> names,

@@ -15,8 +15,8 @@ namespace stoker {
 inline constexpr std::size_t kScanBytes = std::size_t{1} << 20;
 
 /// Finds the records of a shard with `scanner`, reading little more than it asks for: only headers
-/// if samples are large, long runs if they are small. `memory` has at least kScanBytes. Records go
-/// to `sink`, whose failure ends the scan.
+/// if samples are large, long stretches if they are small. `memory` has at least kScanBytes.
+/// Records go to `sink`, whose failure ends the scan.
 Status scan_shard(const Object& object, ShardScanner& scanner, std::span<std::byte> memory,
                   RecordSink& sink, const std::stop_token& stop = {});
 Result<std::vector<ByteRange>> scan_shard(const Object& object, ShardScanner& scanner,

@@ -23,7 +23,7 @@ Result<Header> check_header(std::span<const std::byte> bytes) {
   std::memcpy(&header, bytes.data(), sizeof header);
   if (header.magic != kMagic) return damaged("not a file of packs");
   if (header.version_major != kVersionMajor)
-    return Status(Code::unsupported, "packs: written by another Stoker (format " +
+    return Status(Code::unsupported, "packs: written by another version of Stoker (format " +
                                          std::to_string(header.version_major) +
                                          "); delete the file, and Stoker builds it again");
   const std::size_t digested = kHeaderBytes - kDigestBytes;
@@ -125,7 +125,7 @@ Result<std::uint64_t> TokenBins::entry(std::uint64_t number) const {
   return value;
 }
 
-Status TokenBins::locate(std::uint64_t unit, std::vector<PackPiece>& out) const {
+Status TokenBins::locate(std::uint64_t unit, std::vector<BinPiece>& out) const {
   out.clear();
   if (unit >= pack_count_)
     return Status(Code::invalid_argument, "packs: pack " + std::to_string(unit) + " of " +

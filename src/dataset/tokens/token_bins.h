@@ -20,7 +20,7 @@
 namespace stoker {
 
 /// A document in its pack, or a part of a document that is longer than a row.
-struct PackPiece {
+struct BinPiece {
   std::uint32_t shard = 0;
   ByteRange range = {};         ///< In the shard, uncompressed.
   std::uint64_t at_bytes = 0;   ///< Offset in its row.
@@ -28,7 +28,7 @@ struct PackPiece {
   /// Checksum of the piece, if the index has checksums and the piece is a whole document.
   std::optional<std::uint32_t> crc32c = {};
 
-  bool operator==(const PackPiece&) const = default;
+  bool operator==(const BinPiece&) const = default;
 };
 
 /// Packs: rows of at most `length` tokens, filled with whole documents by best fit (best_fit.h), in
@@ -79,7 +79,7 @@ class TokenBins {
   /// Sets `out` to the pieces of pack `unit`, in the order of its row; `out` keeps its memory from
   /// call to call. `invalid_argument` if `unit` is not below count(), `corrupt` if the file is
   /// damaged there.
-  Status locate(std::uint64_t unit, std::vector<PackPiece>& out) const;
+  Status locate(std::uint64_t unit, std::vector<BinPiece>& out) const;
 
   /// Verifies the checksum of every block: `corrupt` if one is damaged.
   Status verify() const;

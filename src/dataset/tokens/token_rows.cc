@@ -44,8 +44,8 @@ void widen_tokens(Dtype dtype, std::span<std::byte> room, std::size_t count) {
   }
 }
 
-std::uint64_t finish_pack_row(std::span<const PackPiece> pieces, std::size_t stored_bytes,
-                              std::span<const std::byte> pad, const PackRow& row) {
+std::uint64_t finish_pack_row(std::span<const BinPiece> pieces, std::size_t stored_bytes,
+                              std::span<const std::byte> pad, const BinRow& row) {
   std::size_t at = 0;
   const auto mark = [&row, &at](std::size_t count, std::int32_t number) {
     const auto positions = row.position_ids.subspan(at, count);
@@ -54,7 +54,7 @@ std::uint64_t finish_pack_row(std::span<const PackPiece> pieces, std::size_t sto
     at += count;
   };
   std::int32_t number = 0;
-  for (const PackPiece& piece : pieces) mark(piece.range.size_bytes / stored_bytes, number++);
+  for (const BinPiece& piece : pieces) mark(piece.range.size_bytes / stored_bytes, number++);
   const std::size_t length = at;
   mark(row.position_ids.size() - length, -1);
   for (std::size_t i = length * pad.size(); i < row.tokens.size(); i += pad.size())

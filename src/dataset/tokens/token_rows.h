@@ -17,7 +17,7 @@ namespace stoker::internal {
 void widen_tokens(Dtype dtype, std::span<std::byte> room, std::size_t count);
 
 /// One row of a batch of packs.
-struct PackRow {
+struct BinRow {
   std::span<std::byte> tokens;           ///< Read, and widened if requested.
   std::span<std::int32_t> position_ids;  ///< As many as tokens.
   std::span<std::int32_t> document_ids;
@@ -27,7 +27,7 @@ struct PackRow {
 /// its distance from the start of its piece and the number of the piece; padding counts as a piece
 /// with the number -1. `stored_bytes`: size of a token in the shard. Returns the number of tokens
 /// without padding.
-std::uint64_t finish_pack_row(std::span<const PackPiece> pieces, std::size_t stored_bytes,
-                              std::span<const std::byte> pad, const PackRow& row);
+std::uint64_t finish_pack_row(std::span<const BinPiece> pieces, std::size_t stored_bytes,
+                              std::span<const std::byte> pad, const BinRow& row);
 
 }  // namespace stoker::internal

@@ -169,6 +169,7 @@ const ShardFormat& megatron_format() {
   static constexpr ShardFormat kFormat = {
       .name = "megatron",
       .written_as = "tokens",
+      .written_note = "Megatron",
       .is_array = true,
       .is_shard_name = [](std::string_view name) { return name.ends_with(".idx"); },
       .is_shard_head =
@@ -202,6 +203,7 @@ const ShardFormat& counted_format() {
   static constexpr ShardFormat kFormat = {
       .name = "counted",
       .written_as = "counted",
+      .written_note = "rows of one length",
       .is_array = true,
       .lacks_dtype = true,
       .make_writer = [](const ShardWriterOptions& options,
@@ -218,6 +220,7 @@ const ShardFormat& shard001_format() {
   static constexpr ShardFormat kFormat = {
       .name = "shard001",
       .written_as = "shard001",
+      .written_note = "rows of one length",
       .is_array = true,
       .lacks_dtype = true,
       .is_shard_head = [](std::span<const std::byte> head) { return has_magic(head, "SHARD001"); },

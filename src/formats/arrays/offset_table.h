@@ -34,7 +34,7 @@ class OffsetTable {
  public:
   struct Options {
     std::uint64_t size_bytes = 0;     ///< Size of the file.
-    std::uint64_t gap_bytes_max = 0;  ///< Most bytes between the table and the first record.
+    std::uint64_t gap_bytes_max = 0;  ///< Maximum distance of the first record from the table.
   };
 
   /// wants() asks for at most this much of the table at a time.

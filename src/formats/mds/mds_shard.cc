@@ -94,7 +94,7 @@ class MdsScanner final : public ShardScanner {
     }
     if (!same_mds_columns(config->columns, columns_)) {
       return corrupt_at(config_range().offset_bytes,
-                        "the shard has other columns than the index says");
+                        "the shard's columns differ from those in the index");
     }
     return {};
   }

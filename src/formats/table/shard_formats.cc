@@ -22,13 +22,18 @@ std::vector<const ShardFormat*>& table() {
 }
 
 /// Returns "tar, mds or tfrecord": the formats with a non-empty `name_of`.
-std::string names(std::string_view ShardFormat::* name_of, std::string_view last) {
-  std::vector<std::string_view> found;
-  for (const ShardFormat* const format : table())
-    if (!(format->*name_of).empty()) found.push_back(format->*name_of);
+std::string names(std::string_view ShardFormat::* name_of, std::string_view last,
+                  bool with_notes = false) {
+  std::vector<std::string> found;
+  for (const ShardFormat* const format : table()) {
+    if ((format->*name_of).empty()) continue;
+    std::string& name = found.emplace_back(format->*name_of);
+    if (with_notes && !format->written_note.empty())
+      name.append(" (").append(format->written_note).append(")");
+  }
   std::string text;
-  for (const std::string_view name : found) {
-    if (!text.empty()) text.append(name == found.back() ? last : ", ");
+  for (const std::string& name : found) {
+    if (!text.empty()) text.append(&name == &found.back() ? last : ", ");
     text.append(name);
   }
   return text;
@@ -52,15 +57,32 @@ const ShardFormat* find_shard_format(std::string_view name) {
 Result<const ShardFormat*> parse_shard_format(std::string_view name) {
   if (const ShardFormat* const format = find_shard_format(name)) return format;
   return Status(Code::invalid_argument, "format " + quote_for_message(name) + ": " +
-                                            names(&ShardFormat::name, " and ") + " are known");
+                                            list_shard_formats(" and ") + " are known");
 }
 
 Result<const ShardFormat*> parse_written_format(std::string_view name) {
   const auto found = std::ranges::find(table(), name, &ShardFormat::written_as);
   if (found != table().end() && !name.empty()) return *found;
-  return Status(Code::invalid_argument,
-                "format " + quote_for_message(name) +
-                    " cannot be written: " + names(&ShardFormat::written_as, " or "));
+  return Status(Code::invalid_argument, "format " + quote_for_message(name) +
+                                            " cannot be written: " + list_written_formats(" or "));
+}
+
+const ShardFormat& default_written_format(bool is_array) {
+  return **std::ranges::find_if(table(), [&](const ShardFormat* format) {
+    return !format->written_as.empty() && format->is_array == is_array;
+  });
+}
+
+std::string list_shard_formats(std::string_view last) {
+  return names(&ShardFormat::name, last);
+}
+
+std::string list_written_formats(std::string_view last) {
+  return names(&ShardFormat::written_as, last);
+}
+
+std::string describe_written_formats() {
+  return names(&ShardFormat::written_as, " or ", /*with_notes=*/true);
 }
 
 const ShardFormat* recognise_shard_head(std::span<const std::byte> head) {

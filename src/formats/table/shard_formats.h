@@ -25,6 +25,15 @@ Result<const ShardFormat*> parse_shard_format(std::string_view name);
 /// Returns the format with that ShardFormat::written_as; `invalid_argument`, with all names, if
 /// there is none.
 Result<const ShardFormat*> parse_written_format(std::string_view name);
+/// Returns the format to write if the user names none: the first one for samples of that kind.
+const ShardFormat& default_written_format(bool is_array);
+
+/// Returns all names, for texts: "tar, mds and raw", with `last` before the last one.
+std::string list_shard_formats(std::string_view last = ", ");
+/// The same for ShardFormat::written_as.
+std::string list_written_formats(std::string_view last = ", ");
+/// The same with ShardFormat::written_note: "tar, mds or tokens (Megatron)".
+std::string describe_written_formats();
 
 /// Returns the format whose shards begin with these bytes, or null.
 const ShardFormat* recognise_shard_head(std::span<const std::byte> head);

@@ -51,7 +51,7 @@ struct Completion {
 
 /// Reads ranges into memory, many at a time. Submission and completion are separate, so that one
 /// thread can keep depth_max() requests in flight. An Engine is the source for local files; other
-/// stores and the path to a device have their own. RangeReader drives all of them.
+/// stores have their own. RangeReader drives all of them.
 ///
 /// The source of a store reads `object`, `offset_bytes`, `buffer` or `pieces`, and `tag` of a
 /// Request, whose `op` is always `read`; the other fields are for descriptors. It reports a failure

@@ -83,10 +83,10 @@ const RetentionRules kKeepOne{.keep_last = 1};
 const RetentionRules kKeepBest{
     .keep_last = 1, .keep_best = KeepBest{.metric = "loss", .order = KeepBest::Order::min}};
 
-// While saves go on ------------------------------------------------------------------------------
+// During saves ------------------------------------------------------------------------------------
 
 constexpr int kSaves = 150;
-/// A save with retention reaches about so many crash points.
+/// A save with retention reaches about this number of crash points.
 constexpr int kPointsPerSave = 24;
 
 /// How far a writer has come; others see it from threads and processes.

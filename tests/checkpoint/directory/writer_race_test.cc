@@ -1,5 +1,5 @@
 // Two writers on two hosts, each stopped at any of its calls for longer than the ttl while the
-// other goes on: whatever they believe, at most one of them can write.
+// other continues: whatever they believe, at most one of them can write.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -173,7 +173,8 @@ void expect_one(const Writer& one, const Writer& two) {
   }
 }
 
-/// Stops the first at each of its calls, lets the second come so far as well, and then both go on.
+/// Stops the first at each of its calls, lets the second come so far as well, and then both
+/// continue.
 void race(const std::function<void(const std::string&)>& prepare, int first_step) {
   int race_count = 0;
   bool is_first_over = false;

@@ -208,7 +208,7 @@ TEST(ShardedSaveTest, a_rank_that_fails_fails_the_checkpoint_everywhere_and_is_n
     EXPECT_EQ(error.code(), Code::io_error);
     EXPECT_NE(error.message().find("rank 2"), std::string_view::npos) << error.message();
     EXPECT_EQ(pending->outcome(), SaveOutcome::failed);
-    // Told on every rank once, whoever comes first; then the run goes on saving.
+    // Told on every rank once, whoever comes first; then the run continues to save.
     EXPECT_FALSE((*saver)->save(request_of(2, tensors)).ok());
     const Result<Pending> next = (*saver)->save(request_of(2, tensors));
     ASSERT_TRUE(next.ok()) << next.status().message();

@@ -178,7 +178,7 @@ TEST(CheckpointerTest, a_late_save_is_skipped_replaces_the_waiting_one_or_waits)
     ASSERT_TRUE(first.ok() && second.ok());
     EXPECT_EQ(saver->progress().in_flight, 2U);
     EXPECT_EQ(saver->progress().step, 1U);
-    // A blocked save must end once the writer goes on: another thread opens the gate.
+    // A blocked save must end once the writer continues: another thread opens the gate.
     std::jthread opener;
     if (policy == LatePolicy::block) opener = std::jthread([&] { gate.open(); });
     const Result<Pending> third = saver->save(request_of(3, tensors));

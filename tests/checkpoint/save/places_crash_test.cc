@@ -82,7 +82,7 @@ std::set<std::string> crash(std::uint32_t victim, const std::string& at) {
   EXPECT_GE(restored, is_acknowledged ? 3U : 2U);
   EXPECT_TRUE(run.damages().empty());
 
-  // The run goes on, with the step that may be on some nodes only, and then another.
+  // The run continues, with the step that may be on some nodes only, and then another.
   run.start([](std::uint32_t, CheckpointerOptions& options) { options.retention.keep_last = 2; });
   for (std::uint64_t step = restored + 1; step <= 5; ++step)
     for (const Status& end : run.save(step)) EXPECT_TRUE(end.ok()) << end.message();

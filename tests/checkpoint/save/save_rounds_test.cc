@@ -1,4 +1,4 @@
-// Ranks that make different calls, and come into step again.
+// Ranks that make different calls, and synchronize again.
 #include "checkpoint/save/save_rounds.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A device that fails and goes on failing: from some moment on no write and no sync succeeds. What
+// A device that fails and keeps failing: from some moment on no write and no sync succeeds. What
 // was acknowledged before stays, and nothing is acknowledged any more.
 #include <gtest/gtest.h>
 #include <unistd.h>

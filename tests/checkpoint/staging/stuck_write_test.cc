@@ -1,4 +1,4 @@
-// Writes that never end: the save fails by its deadline, the next ones go on, nobody hangs.
+// Writes that never end: the save fails by its deadline, the next ones succeed, nobody hangs.
 #include <gtest/gtest.h>
 
 #include <atomic>

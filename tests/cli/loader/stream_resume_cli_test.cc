@@ -1,4 +1,4 @@
-// `stoker stream --cursor-file`: whatever ends a stream, it goes on with the next sample.
+// `stoker stream --cursor-file`: whatever ends a stream, it continues with the next sample.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>

@@ -184,7 +184,7 @@ TEST_P(RecordFetchFaultsTest, a_stop_ends_it_and_the_memory_is_left_alone) {
                                      stopped.memory->bytes().end());
   EXPECT_EQ(fetch(*fetching, some, stop.get_token()).status.code(), Code::cancelled);
   EXPECT_TRUE(std::ranges::equal(after, stopped.memory->bytes()));
-  EXPECT_EQ(compare(*dataset_, samples, fetch(*fetching, samples)), "") << "and it goes on";
+  EXPECT_EQ(compare(*dataset_, samples, fetch(*fetching, samples)), "") << "and it continues";
 }
 
 INSTANTIATE_TEST_SUITE_P(engines, RecordFetchFaultsTest,

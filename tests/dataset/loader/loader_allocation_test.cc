@@ -44,8 +44,8 @@ void* counted(std::size_t size, std::size_t align) {
 namespace stoker::testing {
 namespace {
 
-/// Allocations of all threads for each batch, once the run is under way. Over so many that those
-/// which are prepared ahead, more at the end than at the beginning, do not count.
+/// Allocations of all threads for each batch, once the run is under way. Over enough batches that
+/// those prepared ahead, more at the end than at the beginning, do not count.
 std::uint64_t allocations_per_batch(const LoaderOptions& options) {
   constexpr std::uint64_t kBatches = 400;
   const auto loader = start_loader(options);

@@ -58,7 +58,7 @@ class LoaderPacksTest : public ::testing::Test {
   };
   Row expected_row(std::uint64_t unit, std::int64_t pad) const {
     Row row;
-    std::vector<PackPiece> pieces;
+    std::vector<BinPiece> pieces;
     EXPECT_TRUE(packs_->locate(unit, pieces).ok());
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       const std::string name = dir_.file(pieces[i].shard == 0 ? "a.bin" : "b.bin");
@@ -193,7 +193,7 @@ TEST_F(LoaderPacksTest, the_least_memory_is_enough_also_for_more_pieces_than_are
 
 TEST_F(LoaderPacksTest, a_document_whose_checksum_is_wrong_is_named_or_its_pack_replaced) {
   std::uint64_t damaged = packs_->count();
-  std::vector<PackPiece> pieces;
+  std::vector<BinPiece> pieces;
   for (std::uint64_t unit = 0; unit < packs_->count() && damaged == packs_->count(); ++unit) {
     ASSERT_TRUE(packs_->locate(unit, pieces).ok());
     if (pieces.size() > 1 && pieces[1].crc32c) damaged = unit;

@@ -70,19 +70,19 @@ TEST(LoaderRunTest, a_skipped_sample_is_replaced_the_same_way_in_every_run) {
   LoaderOptions options = data.options(10);
   options.on_error = OnError::skip;
   options.seed = 7;
-  const std::vector<std::string> mended = all_batches(options);
-  EXPECT_EQ(mended.size(), whole.size());
-  EXPECT_NE(mended, whole);
+  const std::vector<std::string> replaced = all_batches(options);
+  EXPECT_EQ(replaced.size(), whole.size());
+  EXPECT_NE(replaced, whole);
   for (const std::size_t threads : {1U, 3U}) {
     options.threads = threads;
-    EXPECT_EQ(all_batches(options), mended);
+    EXPECT_EQ(all_batches(options), replaced);
   }
   const auto loader = start_loader(options);
   while (loader->next().kind == Kind::batch) {
   }
   EXPECT_EQ(loader->stats().replaced, 2U);
   EXPECT_EQ(loader->stats().samples, 60U);
-  for (const std::string& batch : mended) {
+  for (const std::string& batch : replaced) {
     EXPECT_EQ(batch.find("folder/0041"), std::string::npos);
     EXPECT_EQ(batch.find("folder/0003"), std::string::npos);
   }
@@ -206,7 +206,7 @@ TEST(LoaderRunTest, a_forked_child_is_refused_and_leaves_in_peace) {
     });
     EXPECT_EQ(end.signal, 0);
     EXPECT_EQ(end.exit_code, 0);
-    EXPECT_EQ(loader->next().kind, Kind::batch);  // the parent goes on
+    EXPECT_EQ(loader->next().kind, Kind::batch);  // the parent continues
   }
 }
 

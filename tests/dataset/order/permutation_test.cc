@@ -16,7 +16,7 @@ TEST(PermutationTest, every_count_up_to_5000_is_permuted_and_inverted) {
     const Permutation permuted(count, key_of_epoch(count));
     for (std::uint64_t position = 0; position < count; ++position) {
       const std::uint64_t item = permuted(position);
-      // An inverse for every position means that no item comes twice.
+      // An inverse for every position means that no item is a duplicate.
       if (item >= count || permuted.inverse(item) != position)
         FAIL() << "count " << count << ", position " << position << ", item " << item;
     }

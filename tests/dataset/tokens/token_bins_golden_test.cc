@@ -28,7 +28,7 @@ TEST(TokenPacksGoldenTest, documents_share_rows_as_they_always_did) {
     for (std::uint64_t unit = 0; unit < packs->count(); ++unit) {
       const auto expected =
           golden.at("packs")[unit].get<std::vector<std::array<std::uint64_t, 2>>>();
-      std::vector<PackPiece> pieces;
+      std::vector<BinPiece> pieces;
       ASSERT_TRUE(packs->locate(unit, pieces).ok());
       ASSERT_EQ(pieces.size(), expected.size()) << "length " << length << ", pack " << unit;
       for (std::size_t i = 0; i < pieces.size(); ++i) {

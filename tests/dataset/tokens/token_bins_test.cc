@@ -106,14 +106,14 @@ TEST_F(TokenBinsTest, every_token_is_in_exactly_one_pack_and_documents_are_whole
   const auto packs = TokenBins::open(dataset, {.length = kLength});
   ASSERT_TRUE(packs.ok()) << packs.status().message();
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint64_t> seen;  // offset to size
-  std::vector<PackPiece> pieces;
+  std::vector<BinPiece> pieces;
   std::uint64_t pieces_max = 0;
   for (std::uint64_t unit = 0; unit < packs->count(); ++unit) {
     ASSERT_TRUE(packs->locate(unit, pieces).ok());
     ASSERT_FALSE(pieces.empty());
     pieces_max = std::max<std::uint64_t>(pieces_max, pieces.size());
     std::uint64_t at = 0;
-    for (const PackPiece& piece : pieces) {
+    for (const BinPiece& piece : pieces) {
       EXPECT_EQ(piece.at_bytes, at);
       at += piece.range.size_bytes;
       EXPECT_TRUE(
@@ -141,13 +141,13 @@ TEST_F(TokenBinsTest, packs_are_read_into_rows) {
   const auto packs = TokenBins::open(dataset, {.length = kLength});
   ASSERT_TRUE(packs.ok());
   std::vector<RowPiece> wanted;
-  std::vector<PackPiece> pieces;
+  std::vector<BinPiece> pieces;
   std::string expected(packs->count() * packs->row_bytes(),
                        static_cast<char>(GuardedMemory::kGuard));
   const std::array bins = {contents_of(dir_.file("a.bin")), contents_of(dir_.file("b.bin"))};
   for (std::uint32_t unit = 0; unit < packs->count(); ++unit) {
     ASSERT_TRUE(packs->locate(unit, pieces).ok());
-    for (const PackPiece& piece : pieces) {
+    for (const BinPiece& piece : pieces) {
       wanted.push_back({.shard = piece.shard,
                         .range = piece.range,
                         .at_bytes = unit * packs->row_bytes() + piece.at_bytes,

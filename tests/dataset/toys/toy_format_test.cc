@@ -15,6 +15,7 @@
 #include "dataset/pack/convert.h"
 #include "dataset/pack/pack.h"
 #include "dataset/pack/verify.h"
+#include "dataset/shards/shard_names.h"
 #include "formats/table/shard_formats.h"
 
 namespace stoker::testing {
@@ -70,6 +71,14 @@ class ToyDatasetTest : public ::testing::Test {
   LoaderData source_{kCount};
   DatasetDir toys_;
 };
+
+TEST(ToyFormatTest, is_named_in_help_texts_and_its_shards_are_not_packed_as_files) {
+  EXPECT_TRUE(list_shard_formats().ends_with(", toy"));
+  EXPECT_TRUE(list_written_formats(" or ").ends_with(" or toy"));
+  EXPECT_TRUE(describe_written_formats().ends_with(" or toy"));
+  EXPECT_EQ(default_written_format(/*is_array=*/false).name, "tar");
+  EXPECT_TRUE(is_sample_shard_name("shard-000000.toy"));
+}
 
 TEST_F(ToyDatasetTest, is_opened_by_content_and_read) {
   const auto dataset = Dataset::open(directory());

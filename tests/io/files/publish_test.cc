@@ -198,7 +198,7 @@ TEST_F(PublishTest, any_single_fault_leaves_a_new_file_whole_or_absent) {
       fired = ops->fired();
       const std::string op = ops->failed_op();
       SCOPED_TRACE(std::to_string(error) + " at " + op);
-      // A second name that stays is nobody's; a write that was interrupted goes on.
+      // A second name that stays is nobody's; a write that was interrupted continues.
       const bool harmless = !fired || op == "unlink" || (error == EINTR && op == "pwrite");
       EXPECT_EQ(status.os_error(), harmless ? 0 : error) << status.message();
       const bool is_there = harmless || op == "fsync_dir";

@@ -1,6 +1,6 @@
 """Converts files of other systems to shards: Parquet, Petastorm, Arrow, HDF5, LMDB, and text.
 
-Each format is a module with one class, a RowSource (contract.py), over a package that is imported
+Each format is a module with one class, a RowInput (contract.py), over a package that is imported
 when a source is opened.
 """
 
@@ -15,7 +15,7 @@ from stoker import _native
 from stoker._common.paths import path_text
 from stoker._pack import ingest as _ingest
 from stoker._pack.importers.arrow_files import ArrowRows
-from stoker._pack.importers.contract import RowSource, check_plain
+from stoker._pack.importers.contract import RowInput, check_plain
 from stoker._pack.importers.hdf5 import Hdf5Rows
 from stoker._pack.importers.lmdb_rows import LmdbRows
 from stoker._pack.importers.parquet import ParquetRows
@@ -27,7 +27,7 @@ _TABLE_OPTIONS = ("columns", "where", "key", "json_columns", "rename")
 _TEXT_OPTIONS = ("tokenizer", "eod", "lines", "text_field")
 
 # The class of each kind, and its options.
-_KINDS: dict[str, tuple[Callable[..., RowSource], tuple[str, ...]]] = {
+_KINDS: dict[str, tuple[Callable[..., RowInput], tuple[str, ...]]] = {
     "parquet": (ParquetRows, _TABLE_OPTIONS),
     "petastorm": (PetastormRows, (*_TABLE_OPTIONS, "schema")),
     "arrow": (ArrowRows, _TABLE_OPTIONS),
@@ -51,7 +51,7 @@ def import_kind(path: str, kind: str | None, options: dict[str, Any]) -> str | N
     return _native.import_kind_of(path) or None
 
 
-def open_source(kind: str, path: str, options: dict[str, Any]) -> RowSource:
+def open_source(kind: str, path: str, options: dict[str, Any]) -> RowInput:
     """Opens the files; ValueError for an option that the kind does not have."""
     made, known = _KINDS[kind]
     for name in options:

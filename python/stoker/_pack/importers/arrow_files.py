@@ -16,8 +16,8 @@ from stoker._common.plain_files import open_plain
 from stoker._pack.importers import arrow_rows
 from stoker._pack.importers.arrow_values import choose_readers
 from stoker._pack.importers.contract import (
+    RowInput,
     Rows,
-    RowSource,
     Sample,
     fingerprint_of,
     left_out_notes,
@@ -156,7 +156,7 @@ def _others(path: Path, packed: list[Path]) -> list[str]:
     return sorted(entry.name for entry in path.iterdir() if entry.name not in known)
 
 
-class ArrowRows(RowSource):
+class ArrowRows(RowInput):
     """The rows of Arrow files, in order."""
 
     is_sequential = True

@@ -26,7 +26,7 @@ BATCH_ROWS = 1024
 _NAMES_SHOWN = 8
 
 
-class RowSource(abc.ABC):
+class RowInput(abc.ABC):
     """Files of another system as a list of rows.
 
     Opening a source reads the metadata of the files, and no rows. The same files and options give
@@ -70,7 +70,7 @@ class RowSource(abc.ABC):
     def close(self) -> None:  # noqa: B027 (most have nothing to close)
         """Closes the files."""
 
-    def __enter__(self) -> RowSource:
+    def __enter__(self) -> RowInput:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from stoker._pack.importers.contract import (
+    RowInput,
     Rows,
-    RowSource,
     Sample,
     fingerprint_of,
     left_out_notes,
@@ -37,7 +37,7 @@ def _field(dataset: str) -> str:
     return dataset.strip("/").replace("/", ".")
 
 
-class Hdf5Rows(RowSource):
+class Hdf5Rows(RowInput):
     """The rows of the datasets of an HDF5 file."""
 
     def __init__(

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from stoker._pack.importers.contract import (
+    RowInput,
     Rows,
-    RowSource,
     Sample,
     check_plain,
     fingerprint_of,
@@ -24,10 +24,10 @@ from stoker._pack.importers.contract import (
 
 _NAMED_BYTES = 48  # of the entry of a named database: sizeof(MDB_db)
 _NAMED_MAX = 64  # databases opened to be named in a message
-_KEPT = 64  # every so many keys, one is kept: a row is found from the nearest before it
+_KEPT = 64  # one of this number of keys is kept: a row is found from the nearest before it
 
 
-class LmdbRows(RowSource):
+class LmdbRows(RowInput):
     """The entries of an LMDB environment. Opening it iterates over all keys once."""
 
     def __init__(self, path: str, *, field: str = "bin", database: str | None = None) -> None:

@@ -14,8 +14,8 @@ import numpy as np
 from stoker._pack.importers import arrow_rows
 from stoker._pack.importers.arrow_values import choose_readers
 from stoker._pack.importers.contract import (
+    RowInput,
     Rows,
-    RowSource,
     Sample,
     fingerprint_of,
     left_out_notes,
@@ -86,7 +86,7 @@ def _check_folders(path: str, files: Sequence[str]) -> None:
                 )
 
 
-class ParquetRows(RowSource):
+class ParquetRows(RowInput):
     """The rows of Parquet files that pass a filter.
 
     Rows are counted when opened: from the metadata, or, with a filter, by reading the filter's

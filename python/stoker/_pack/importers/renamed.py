@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from stoker._pack.importers.contract import Rows, RowSource, Sample
+from stoker._pack.importers.contract import RowInput, Rows, Sample
 
 
-class RenamedRows(RowSource):
+class RenamedRows(RowInput):
     """The rows of another source, with renamed fields."""
 
-    def __init__(self, source: RowSource, names: Mapping[str, str]) -> None:
+    def __init__(self, source: RowInput, names: Mapping[str, str]) -> None:
         """Takes ownership of ``source``.
 
         Args:

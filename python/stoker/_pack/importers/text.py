@@ -12,8 +12,8 @@ import numpy as np
 
 from stoker import _native
 from stoker._pack.importers.contract import (
+    RowInput,
     Rows,
-    RowSource,
     Sample,
     fingerprint_of,
     left_out_notes,
@@ -43,7 +43,7 @@ def _load_tokenizer(path: str) -> Any:
     return tokenizer
 
 
-class TokenRows(RowSource):
+class TokenRows(RowInput):
     """Documents as arrays of tokens, each followed by the end-of-document token.
 
     uint16 if the vocabulary has at most 65,536 entries, otherwise int32. No other special tokens
