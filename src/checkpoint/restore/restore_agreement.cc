@@ -184,10 +184,13 @@ Result<RestoreAgreement::Outcome> RestoreAgreement::restore(const RankRequest& r
       message_text({{"name", request.name},
                     {"finite", request.finite ? 1U : 0U},
                     {"has_private_disks", request.has_private_disks ? 1U : 0U}});
-  STOKER_ASSIGN(std::optional<RestoreFailure> failure, compare(own, &request));
-  if (!failure && request.has_private_disks && coordinator_.world_size() > 1) {
-    STOKER_ASSIGN(failure, compare_places(request));
-  }
+  Result<std::optional<RestoreFailure>> compared = compare(own, &request);
+  if (compared.ok() && !*compared && request.has_private_disks && coordinator_.world_size() > 1)
+    compared = compare_places(request);
+  // Rank 0 must not read later what a rank has told that gives up now.
+  if (!compared.ok() && coordinator_.rank() != 0)
+    coordinator_.withdraw("tried-" + std::to_string(round_));
+  STOKER_ASSIGN(std::optional<RestoreFailure> failure, std::move(compared));
   if (failure) return Outcome{.failure = std::move(failure)};
   return coordinator_.rank() == 0 ? lead(request, trial) : follow(request, trial);
 }
@@ -260,7 +263,15 @@ Result<RestoreAgreement::Outcome> RestoreAgreement::lead(const RankRequest& requ
   Json end{{"chosen", choice->name}};
   end["passed_over"] = std::move(passed_over);
   STOKER_TRY(tell("try", message_text(end)).status());
+  if (!is_tried_) STOKER_TRY(confirm());
   return Outcome{.choice = *std::move(choice)};
+}
+
+/// Has rank 0 wait until all ranks have received the end, if they have answered nothing since their
+/// requests: one of them may have given up after its request was read.
+Status RestoreAgreement::confirm() {
+  ++round_;
+  return hear("").status();
 }
 
 Status RestoreAgreement::lead_one(const CheckpointReader& reader, const RestoreTrial& trial) {
@@ -321,6 +332,7 @@ Result<RestoreAgreement::Outcome> RestoreAgreement::follow(const RankRequest& re
       for (auto& [name, reason] : members.pairs("passed_over"))
         outcome.choice.passed_over.push_back({name, Status(Code::corrupt, reason)});
       STOKER_TRY(members.check());
+      if (!is_tried_) STOKER_TRY(confirm());
       return outcome;
     }
     RankRequest named = request;
@@ -329,6 +341,7 @@ Result<RestoreAgreement::Outcome> RestoreAgreement::follow(const RankRequest& re
     const std::uint64_t generation = members.number("generation");
     const std::string line = members.text("line");
     STOKER_TRY(members.check());
+    is_tried_ = true;
     if (!held_.empty()) named.name = name_of(held_.front(), generation, line);
     STOKER_ASSIGN(std::optional<RestoreFailure> failure,
                   follow_one(named, trial, generation, line));

@@ -75,6 +75,7 @@ struct RestoreFailure {
 ///     try-n   (b) a checkpoint, or the end: the choice, or a failure
 ///     tried-n (g) the result of the check;                   said-n (b) the decision
 ///     tried-n+1 (g) the result of the read;                  said-n+1 (b) the decision
+///     tried-n (g) that the end has come, if it is a choice and no checkpoint was tried
 ///     tried-n (g) the farewell
 ///
 /// Thread safety: none.
@@ -111,6 +112,7 @@ class RestoreAgreement {
   Result<Outcome> lead(const RankRequest& request, const RestoreTrial& trial);
   Status lead_one(const CheckpointReader& reader, const RestoreTrial& trial);
   Status lead_in(const RestoreReport& own);
+  Status confirm();
   Result<Outcome> follow(const RankRequest& request, const RestoreTrial& trial);
   Result<std::optional<RestoreFailure>> follow_one(const RankRequest& request,
                                                    const RestoreTrial& trial,
@@ -124,7 +126,7 @@ class RestoreAgreement {
   Deadline deadline_;
   std::function<Status(nanoseconds)> pause_;
   std::uint64_t round_ = 0;
-  bool is_tried_ = false;              // a checkpoint was sent to the other ranks
+  bool is_tried_ = false;              // rank 0 has sent a checkpoint to the other ranks
   std::vector<HeldCheckpoints> held_;  // if disks are private: of all ranks, or else of this one
   Status lost_;                        // the first failed exchange of messages
   std::optional<RestoreFailure> failure_;  // ends this restore; known to every rank
