@@ -1066,6 +1066,12 @@ class Checkpointer:
         Why small tensors were not gathered on their device in an earlier save; empty if they were, or there were none.
         """
 
+    @property
+    def differing(self) -> list[str]:
+        """
+        Names of tensors that differ between the ranks, as the last save that has compared them has found; on the first rank that has them.
+        """
+
     def wait(self, timeout: float | None) -> None: ...
 
     def close(self, timeout: float | None) -> None: ...

@@ -73,6 +73,43 @@ def test_a_tensor_that_diverges_fails_one_save_and_is_then_stored_for_each_rank(
         saver.restore(state=None)
 
 
+def test_what_differs_is_named_once_by_the_first_rank_that_has_it(
+    tmp_path: Path, ranks: Any, on_all: Any
+) -> None:
+    program = """
+import logging
+class Lines(logging.Handler):
+    def emit(self, record): told.append(record.getMessage())
+told = []
+logging.getLogger("stoker").addHandler(Lines(logging.WARNING))
+"""
+    with ranks(tmp_path, 3) as group:
+        on_all(group, program)
+        on_all(group, "state = {'same': np.ones(2), 'v': np.ones(2), 'w': np.ones(2)}")
+        on_all(group, "if rank > 0: state['v'] *= rank; state['w'] *= rank")
+        on_all(group, "if rank == 0: del state['v'], state['w']")
+        on_all(group, "own = stoker.PerRank({'x': np.full(2, rank)})")
+        for step in (1, 2):
+            on_all(group, _SAVE.format(step, "state=state, own=own"))
+            on_all(group, "state[f'more{rank}'] = np.ones(1)")
+        first, second, third = on_all(group, "result = told")
+        on_all(group, "saver.close()")
+    assert (first, third) == ([], [])
+    (line,) = second
+    assert "stored for each of them: state.v and 1 more." in line
+
+
+def test_several_tensors_that_diverge_are_counted(tmp_path: Path, ranks: Any, on_all: Any) -> None:
+    with ranks(tmp_path, 2) as group:
+        on_all(group, "state = {name: np.arange(4.0) for name in 'abc'}")
+        on_all(group, _SAVE.format(1, "state=state"))
+        on_all(group, "state['a'][2] += rank; state['c'][2] += rank")
+        for said in on_all(group, _SAVE.format(2, "state=state")):
+            assert '" and 1 more: ranks' in said
+            assert "the next save stores them for each rank" in said
+        on_all(group, "saver.close()")
+
+
 def test_names_that_appear_on_one_rank_are_counted_again(
     tmp_path: Path, ranks: Any, on_all: Any
 ) -> None:
