@@ -186,6 +186,43 @@ def make(names): return torch.nn.ParameterDict({n: torch.full((3,), float(ord(n)
         on_all(group, "saver.close()")
 
 
+def test_a_state_that_rank_0_alone_has_is_for_all(tmp_path: Path, ranks: Any, on_all: Any) -> None:
+    made = "state = {{'model': {{'w': np.arange(3.0)}} if {} else {{}}, 'epoch': 3}}"
+    empty = "fresh = {'model': {'w': np.zeros(3)}, 'epoch': 0}"
+    seen = "saver.restore(state=fresh); result = [fresh['model']['w'].tolist(), fresh['epoch']]"
+    with ranks(tmp_path, 2) as group:
+        on_all(group, made.format("rank == 0"))
+        assert on_all(group, _SAVE.format(1, "state=state, bare=state['model']")) == [True] * 2
+        on_all(group, empty)
+        assert (
+            on_all(group, f"saver.restore(state=fresh, partial=True); {seen}")
+            == [[[0, 1, 2], 3]] * 2
+        )
+        on_all(group, "mine = {'model': {'w': np.zeros(3)} if rank == 0 else {}, 'epoch': 0}")
+        on_all(group, "saver.restore(state=mine, partial=True)")
+        assert on_all(group, "result = len(mine['model'])") == [1, 0], "it asks for nothing"
+        on_all(group, "done = saver.restore(bare=None, partial=True)")
+        assert on_all(group, "result = done.trees['bare']['w'].tolist()") == [[0, 1, 2]] * 2
+        on_all(group, "saver.close()")
+    with ranks(tmp_path, 3) as group:
+        on_all(group, empty)
+        assert on_all(group, seen) == [[[0, 1, 2], 3]] * 3
+        on_all(group, "saver.close()")
+
+
+def test_an_empty_dict_of_one_rank_stays_where_it_is_meant(
+    tmp_path: Path, ranks: Any, on_all: Any
+) -> None:
+    with ranks(tmp_path, 2) as group:
+        on_all(group, "own = stoker.PerRank({'a': {'w': 1} if rank == 0 else {}})")
+        assert on_all(group, _SAVE.format(1, "own=own")) == [True] * 2
+        on_all(group, "own.value = {'a': {'w': 2}}")
+        first, second = on_all(group, "result = str(saver.restore(own=own))")
+        assert "own['a']['w']: not in step 1" in first
+        assert "own['a']['w']: not in step 1" in second
+        on_all(group, "saver.close()")
+
+
 def test_long_lists_that_differ_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     lists = [[float(i + rank) for i in range(500)] for rank in range(3)]
     looked: list[Any] = []

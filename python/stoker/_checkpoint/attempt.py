@@ -87,7 +87,7 @@ def _saved_trees(
         elif isinstance(have, RngStates):
             saved[name] = copies[ranks.rank] if is_own else rng_of(copies, ranks.rank)
         else:
-            saved[name] = tree_of_all(copies, identity, ranks.rank if is_own else None)
+            saved[name] = tree_of_all(copies, identity, ranks.rank if is_own else None, have)
     return saved
 
 
