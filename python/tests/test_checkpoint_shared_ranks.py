@@ -186,6 +186,51 @@ def make(names): return torch.nn.ParameterDict({n: torch.full((3,), float(ord(n)
         on_all(group, "saver.close()")
 
 
+def test_with_strict_false_only_what_no_rank_has_is_unexpected(
+    tmp_path: Path, ranks: Any, on_all: Any
+) -> None:
+    program = """
+import torch
+def make(names): return torch.nn.ParameterDict({n: torch.full((3,), float(ord(n))) for n in names})
+"""
+    told = (
+        "done = saver.restore(model=model, strict=False); result = [done.missing, done.unexpected]"
+    )
+    with ranks(tmp_path, 2) as group:
+        on_all(group, program)
+        on_all(group, _SAVE.format(1, "model=make('abc')"))
+        on_all(group, "model = make('ad'[rank]); [p.data.zero_() for p in model.parameters()]")
+        assert on_all(group, told) == [
+            [[], ["model.b", "model.c"]],
+            [["model.d"], ["model.b", "model.c"]],
+        ]
+        assert on_all(group, "result = [p.sum().item() for p in model.parameters()]") == [
+            [291],
+            [0],
+        ]
+        on_all(group, "model = make(['ab', 'c'][rank])")
+        assert on_all(group, told) == [[[], []]] * 2, "a stage of a pipeline"
+        on_all(group, "saver.close()")
+
+
+def test_verify_before_leaves_all_ranks_untouched_if_one_finds_damage(
+    tmp_path: Path, ranks: Any, on_all: Any
+) -> None:
+    with ranks(tmp_path, 2) as group:
+        on_all(group, "state = stoker.PerRank({'w': np.full(1000, rank + 1.0)})")
+        on_all(group, _SAVE.format(1, "state=state"))
+        folder = tmp_path / "step-000000000001"
+        (theirs,) = folder.glob("rank-00001*.safetensors")
+        data = bytearray(theirs.read_bytes())
+        data[-1] ^= 1
+        theirs.write_bytes(data)
+        on_all(group, "state.value['w'][:] = -1")
+        for said in on_all(group, "saver.restore(state=state, verify='before')"):
+            assert "checksum" in said
+        assert on_all(group, "result = state.value['w'].tolist() == [-1] * 1000") == [True, True]
+        on_all(group, "saver.close()")
+
+
 def test_a_state_that_rank_0_alone_has_is_for_all(tmp_path: Path, ranks: Any, on_all: Any) -> None:
     made = "state = {{'model': {{'w': np.arange(3.0)}} if {} else {{}}, 'epoch': 3}}"
     empty = "fresh = {'model': {'w': np.zeros(3)}, 'epoch': 0}"

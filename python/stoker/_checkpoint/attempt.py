@@ -162,6 +162,15 @@ class Attempt:
         """Lines about names that were saved and are not in memory: other ranks may have them."""
         return self._fit.misfits.lacking
 
+    @property
+    def is_strict(self) -> bool:
+        """Whether a name that no rank has is an error."""
+        return self._wanted.is_strict
+
+    def add_unexpected(self, lines: list[str]) -> None:
+        """Lists names that no rank has."""
+        self._fit.misfits.unexpected += lines
+
     def _check_rng(self, name: str, source: str) -> None:
         why = check_rng(self._saved[name], source)
         if why is None:

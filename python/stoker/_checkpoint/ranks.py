@@ -77,9 +77,9 @@ def tree_of_all(
 
     A tensor that has the same bytes on every rank is replicated: any copy represents all. Names of
     a module's state, and parameters of an optimizer, that only some ranks have belong to all, as
-    for the stages of a pipeline. A rank with an empty dict, where others have items, takes theirs:
-    torch's ``full_state_dict=True`` gives a state to rank 0 alone. Where values differ, that of rank
-    ``own`` is taken; ``Differs`` if there is none. ``have``: the tree in memory.
+    for the stages of a pipeline. A rank with an empty dict, where one rank has items, takes those:
+    torch's ``full_state_dict=True`` gives a state to rank 0 alone. Where values differ, that of
+    rank ``own`` is taken; ``Differs`` if there is none. ``have``: the tree in memory.
     """
     return _merge(dict(enumerate(trees)), identity, own, len(trees), have)
 

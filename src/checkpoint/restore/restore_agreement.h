@@ -28,6 +28,8 @@ struct RestoreReport {
   /// After a check that has succeeded: what the checkpoint has and this rank lacks, a line of text
   /// for each. The restore fails if all ranks lack the same: a rank may have a part of a model.
   std::vector<std::string> lacks = {};
+  /// It does not fail if no rank wants it to: it lists the lines.
+  bool is_lenient = false;
 
   bool passes_over() const noexcept;
 };
@@ -90,6 +92,7 @@ class RestoreAgreement {
   struct Outcome {
     RestoreChoice choice = {};
     std::optional<RestoreFailure> failure = {};
+    std::vector<std::string> unused = {};  ///< What all ranks lack, if they are lenient.
   };
   /// Restores a checkpoint on all ranks. If `request` names none, a missing directory counts as one
   /// without checkpoints. Returns an error if a rank does not answer.
@@ -131,6 +134,7 @@ class RestoreAgreement {
   Status lost_;                        // the first failed exchange of messages
   std::optional<RestoreFailure> failure_;  // ends this restore; known to every rank
   std::optional<RestoreFailure> damage_;   // the first failure that skipped a checkpoint
+  std::vector<std::string> unused_;        // see Outcome; of the last check
 };
 
 }  // namespace stoker

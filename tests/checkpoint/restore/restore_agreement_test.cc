@@ -198,6 +198,26 @@ TEST_F(RestoreAgreementTest, a_rank_that_cannot_ask_ends_it_for_all) {
   }
 }
 
+TEST_F(RestoreAgreementTest, what_all_ranks_lack_fails_them_or_is_listed_if_none_is_strict) {
+  for (const bool is_lenient : {false, true}) {
+    std::vector<Rank> ranks(kRanks);
+    const std::vector<std::vector<std::string>> lacks = {{"a", "b", "c"}, {"c", "b"}, {"b", "a"}};
+    for (std::size_t i = 0; i < kRanks; ++i) {
+      ranks[i].check = [&lacks, i, is_lenient](std::uint64_t) {
+        return RestoreReport{.lacks = lacks[i], .is_lenient = is_lenient};
+      };
+      ranks[i].read = [](std::uint64_t) { return RestoreReport(); };
+    }
+    for (const Outcome& outcome : restore(ranks)) {
+      EXPECT_EQ(outcome.failure.has_value(), !is_lenient);
+      if (is_lenient)
+        EXPECT_EQ(outcome.unused, std::vector<std::string>{"b"});
+      else
+        EXPECT_EQ(outcome.failure->report.status.message(), "no rank has these:\n  b");
+    }
+  }
+}
+
 TEST_F(RestoreAgreementTest, a_name_that_is_not_there_is_told_to_all) {
   std::vector<Rank> ranks(kRanks);
   for (Rank& rank : ranks) rank.name = step_name(9);
