@@ -99,7 +99,10 @@ void pause_for_signals(nanoseconds time) {
 struct PythonCheckpointer {
   std::unique_ptr<Checkpointer> core;
   std::shared_ptr<PinnedMemory> memory = PinnedMemory::make();
-  std::shared_ptr<std::string> gather_problem = std::make_shared<std::string>();  // set in save()
+  // Set in save():
+  std::shared_ptr<std::string> gather_problem = std::make_shared<std::string>();
+  std::shared_ptr<std::vector<std::string>> differing =
+      std::make_shared<std::vector<std::string>>();
 };
 
 std::unique_ptr<PythonCheckpointer> make_checkpointer(const nb::bytes& directory,
@@ -115,6 +118,9 @@ std::unique_ptr<PythonCheckpointer> make_checkpointer(const nb::bytes& directory
                             *text = failure.message();
                           }});
   options.staging_arena = made->memory->maker();
+  options.on_differing = [names = made->differing](const std::vector<std::string>& found) {
+    *names = found;
+  };
   options.directory = path_of(directory);
   options.has_private_disks = settings.has_private_disks;
   options.late = late_of(settings.late);
@@ -313,6 +319,16 @@ void bind_checkpoint(nb::module_& module) {
           "gather_problem", [](const PythonCheckpointer& self) { return *self.gather_problem; },
           "Why small tensors were not gathered on their device in an earlier save; empty if they "
           "were, or there were none.")
+      .def_prop_ro(
+          "differing",
+          [](const PythonCheckpointer& self) {
+            nb::list names;
+            for (const std::string& name : *self.differing) names.append(text_of(name));
+            return names;
+          },
+          nb::sig("def differing(self) -> list[str]"),
+          "Names of tensors that differ between the ranks, as the last save that has compared them "
+          "has found; on the first rank that has them.")
       .def(
           "wait",
           [](PythonCheckpointer& self, std::optional<double> timeout) {

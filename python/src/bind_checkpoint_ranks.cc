@@ -31,6 +31,7 @@ namespace {
 
 struct MeetingAttempts {
   std::vector<std::string> nonces;
+  std::shared_ptr<KnownRanks> known = std::make_shared<KnownRanks>();
 };
 
 /// Runs a wait of the core that Ctrl-C can end.
@@ -114,6 +115,7 @@ Session meet_by_carrier(const std::shared_ptr<MessageCarrier>& carrier,
                                       .rank = rank,
                                       .world_size = world_size,
                                       .entered = &entered.nonces,
+                                      .known = entered.known,
                                       .pause = Interrupts::pause,
                                       .on_wait = WaitNotices::sink(notices)};
   Session session{.carried = waiting([&] { return CarriedMeeting::meet(options, deadline); })};

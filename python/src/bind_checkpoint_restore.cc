@@ -27,8 +27,9 @@ namespace stoker::python {
 namespace {
 
 /// A failed attempt, from Python: "damaged", "gone" or "failed", the message, details for the other
-/// ranks, and whether the caller's own code failed. Or "lacks", for a check that has succeeded,
-/// with lines separated by a zero byte as the message.
+/// ranks, and whether the caller's own code failed. Or "lacks" or "unexpected", for a check that
+/// has succeeded, with lines separated by a zero byte as the message: "lacks" if they fail the
+/// restore when no rank has what they name.
 using Report = std::tuple<std::string, std::string, std::string, bool>;
 
 std::vector<std::string> lines_of(std::string_view text) {
@@ -43,7 +44,8 @@ std::vector<std::string> lines_of(std::string_view text) {
 
 RestoreReport report_of(const Report& report) {
   const auto& [kind, message, detail, is_callers] = report;
-  if (kind == "lacks") return {.lacks = lines_of(message)};
+  if (kind == "lacks" || kind == "unexpected")
+    return {.lacks = lines_of(message), .is_lenient = kind == "unexpected"};
   Code code = Code::invalid_argument;
   if (kind == "damaged") code = Code::corrupt;
   if (kind == "gone") code = Code::not_found;
@@ -116,8 +118,8 @@ void keep(const Session& session) {
 }
 
 /// `session`: none for a single process. Returns the name of the restored checkpoint, empty if
-/// there is none; those that were passed over; and the failure that a rank reported: whether it is
-/// from this rank's last attempt, the message and the detail.
+/// there is none; those that were passed over; the failure that a rank reported: whether it is from
+/// this rank's last attempt, the message and the detail; and the "unexpected" lines of all ranks.
 nb::tuple restore(const nb::bytes& directory, const std::string& name, bool finite,
                   const std::optional<Session>& session,
                   const std::tuple<nb::callable, nb::callable>& trial,
@@ -163,7 +165,9 @@ nb::tuple restore(const nb::bytes& directory, const std::string& name, bool fini
   for (const PassedOver& passed : outcome->choice.passed_over)
     passed_over.append(
         nb::make_tuple(text_of(passed.name), text_of(std::string(passed.reason.message()))));
-  return nb::make_tuple(text_of(outcome->choice.name), passed_over, failure);
+  nb::list unused;
+  for (const std::string& line : outcome->unused) unused.append(text_of(line));
+  return nb::make_tuple(text_of(outcome->choice.name), passed_over, failure, unused);
 }
 
 void refuse(const Session& session, const Report& report, std::optional<double> timeout) {
@@ -189,7 +193,7 @@ void bind_checkpoint_restore(nb::module_& module) {
              nb::sig("def restore_checkpoint(directory: bytes, name: str, finite: bool, "
                      "session: Session | None, trial: tuple[Any, Any], timeout: float | None, "
                      "has_private_disks: bool = False) -> "
-                     "tuple[str, list[tuple[str, str]], tuple[bool, str, str] | None]"),
+                     "tuple[str, list[tuple[str, str]], tuple[bool, str, str] | None, list[str]]"),
              "Every rank checks, then reads, checkpoints until one is valid on all of them.");
   module.def("refuse_restore", &refuse, "session"_a, "report"_a, "timeout"_a.none(),
              "Ends a restore on every rank, because this rank failed before it.");

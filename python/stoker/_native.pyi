@@ -1069,6 +1069,12 @@ class Checkpointer:
         Why small tensors were not gathered on their device in an earlier save; empty if they were, or there were none.
         """
 
+    @property
+    def differing(self) -> list[str]:
+        """
+        Names of tensors that differ between the ranks, as the last save that has compared them has found; on the first rank that has them.
+        """
+
     def wait(self, timeout: float | None) -> None: ...
 
     def close(self, timeout: float | None) -> None: ...
@@ -1216,7 +1222,7 @@ def annotate_checkpoint(directory: bytes, step: int, generation: int, line: str,
 
 def pin_checkpoint(directory: bytes, step: int, generation: int, line: str, is_pinned: bool, kill_at: tuple[str, int]) -> None: ...
 
-def restore_checkpoint(directory: bytes, name: str, finite: bool, session: Session | None, trial: tuple[Any, Any], timeout: float | None, has_private_disks: bool = False) -> tuple[str, list[tuple[str, str]], tuple[bool, str, str] | None]:
+def restore_checkpoint(directory: bytes, name: str, finite: bool, session: Session | None, trial: tuple[Any, Any], timeout: float | None, has_private_disks: bool = False) -> tuple[str, list[tuple[str, str]], tuple[bool, str, str] | None, list[str]]:
     """
     Every rank checks, then reads, checkpoints until one is valid on all of them.
     """

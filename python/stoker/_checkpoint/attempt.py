@@ -87,7 +87,7 @@ def _saved_trees(
         elif isinstance(have, RngStates):
             saved[name] = copies[ranks.rank] if is_own else rng_of(copies, ranks.rank)
         else:
-            saved[name] = tree_of_all(copies, identity, ranks.rank if is_own else None)
+            saved[name] = tree_of_all(copies, identity, ranks.rank if is_own else None, have)
     return saved
 
 
@@ -161,6 +161,15 @@ class Attempt:
     def lacking(self) -> list[str]:
         """Lines about names that were saved and are not in memory: other ranks may have them."""
         return self._fit.misfits.lacking
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether a name that no rank has is an error."""
+        return self._wanted.is_strict
+
+    def add_unexpected(self, lines: list[str]) -> None:
+        """Lists names that no rank has."""
+        self._fit.misfits.unexpected += lines
 
     def _check_rng(self, name: str, source: str) -> None:
         why = check_rng(self._saved[name], source)

@@ -168,7 +168,7 @@ class Checkpointer(Listing):
         self._end = weakref.finalize(self, self._writer.close_at_end, self._close_timeout)
         end_with_worker(self._end)
         weakref.finalize(self, self._due.close)
-        self._empty, self._steps = EmptyTrees(), StepWatch()
+        self._empty, self._steps = EmptyTrees(self._ranks.rank), StepWatch()
 
     # Saving:
 

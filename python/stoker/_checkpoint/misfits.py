@@ -15,8 +15,8 @@ class Misfits:
 
     Attributes:
         is_strict: Whether missing and unexpected names do not fit. Otherwise they are listed.
-        lacking: Lines about saved names that are not in memory, if it is strict and other ranks may
-            have them: they do not fit if no rank has them.
+        lacking: Lines about saved names that are not in memory, if other ranks may have them: if no
+            rank has them, they do not fit, or are unexpected if it is not strict.
         missing: Names in memory that were not saved, if it is not strict.
         unexpected: Saved names that are not in memory, if it is not strict.
 
@@ -44,12 +44,15 @@ class Misfits:
 
     def add_unexpected(self, path: str, names: Iterable[Any], why: str) -> bool:
         """Saved names that are not in memory; returns whether they are misfits of this rank."""
-        if not self.is_strict:
-            self.unexpected += [f"{path}.{name}" for name in names]
-            return False
-        lines = [f"{path}[{name!r}]: in {self._source}, but {why}" for name in names]
+        if self.is_strict:
+            lines = [f"{path}[{name!r}]: in {self._source}, but {why}" for name in names]
+        else:
+            lines = [f"{path}.{name}" for name in names]
         if self._is_one_of:
             self.lacking += lines
+            return False
+        if not self.is_strict:
+            self.unexpected += lines
             return False
         self.add(*lines)
         return bool(lines)

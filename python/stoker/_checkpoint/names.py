@@ -88,17 +88,24 @@ class EmptyTrees:
     """Warns about empty trees, once per name.
 
     Only plain containers: the state of an object may be empty, such as that of a GradScaler.
+    On other ranks than 0 a dict may be empty on purpose: torch's ``full_state_dict=True``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rank: int = 0) -> None:
+        self._rank = rank
         self._told: set[str] = set()
 
     def tell(self, step: int, trees: Mapping[str, Any]) -> None:
         """Warns about trees that are about to be saved."""
         found = {name: f"the tree {name} is empty" for name in trees if _is_empty(trees[name])}
         for name, what in found.items():
-            if name not in self._told:
-                self._told.add(name)
+            if name in self._told:
+                continue
+            self._told.add(name)
+            if self._rank > 0 and type(trees[name]) is dict:
+                text = "step %d: %s on rank %d: if one rank has items, a restore gives them to all"
+                _log.info(text, step, what, self._rank)
+            else:
                 _log.warning("step %d: %s", step, what)
 
 

@@ -9,9 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 from stoker._checkpoint.flattened import Flattened
+from stoker._checkpoint.kinds import item_at
 from stoker._checkpoint.nodes import TensorNode, decode_tree
 from stoker._checkpoint.parameters import numbers_in
-from stoker._checkpoint.values import Unresolved, parts_of, with_parts
+from stoker._checkpoint.per_rank import PerRank
+from stoker._checkpoint.values import Unresolved, members_of, parts_of, with_parts
 from stoker._native import OpenCheckpoint
 
 
@@ -68,19 +70,25 @@ def _with_own_names(node: Any, prefix: str, stored: set[str]) -> Any:
     return with_parts(node, [_with_own_names(part, prefix, stored) for _, part in parts])
 
 
-def tree_of_all(trees: list[Any], identity: Identity, own: int | None = None) -> Any:
+def tree_of_all(
+    trees: list[Any], identity: Identity, own: int | None = None, have: Any = None
+) -> Any:
     """Returns what the trees of all ranks have in common.
 
     A tensor that has the same bytes on every rank is replicated: any copy represents all. Names of
     a module's state, and parameters of an optimizer, that only some ranks have belong to all, as
-    for the stages of a pipeline. Where values differ, that of rank ``own`` is taken; ``Differs`` if
-    there is none.
+    for the stages of a pipeline. A rank with an empty dict, where one rank has items, takes those:
+    torch's ``full_state_dict=True`` gives a state to rank 0 alone. Where values differ, that of
+    rank ``own`` is taken; ``Differs`` if there is none. ``have``: the tree in memory.
     """
-    return _merge(dict(enumerate(trees)), identity, own, len(trees))
+    return _merge(dict(enumerate(trees)), identity, own, len(trees), have)
 
 
-def _merge(held: dict[int, Any], identity: Identity, own: int | None, count: int) -> Any:
+def _merge(
+    held: dict[int, Any], identity: Identity, own: int | None, count: int, have: Any = None
+) -> Any:
     """Merges the values of those ranks that have one."""
+    held = _without_empty(held, own, have)
     values = list({id(value): value for value in held.values()}.values())
     first = values[0]
     if len(values) == 1:
@@ -108,8 +116,30 @@ def _merge(held: dict[int, Any], identity: Identity, own: int | None, count: int
     made = []
     for number in range(len(keys[0])):
         items = {rank: parts[id(value)][number][1] for rank, value in held.items()}
-        made.append(_merge(items, identity, own, count))
+        there = _item_of(have, parts[id(first)][number][0])
+        made.append(_merge(items, identity, own, count, there))
     return with_parts(first, made)
+
+
+def _without_empty(held: dict[int, Any], own: int | None, have: Any) -> dict[int, Any]:
+    """Leaves out empty dicts where one rank's has items.
+
+    Not if this rank has saved one, and still has one; nor in a PerRank.
+    """
+    left = {rank: value for rank, value in held.items() if type(value) is not dict or value}
+    if len(left) == len(held) or len({id(value) for value in left.values()}) != 1:
+        return held
+    if not all(isinstance(value, dict) for value in left.values()):
+        return held
+    is_mine = own in held and own not in left and type(have) is dict and not have
+    return held if is_mine or isinstance(have, PerRank) else left
+
+
+def _item_of(have: Any, key: Any) -> Any:
+    if isinstance(have, PerRank):
+        return have
+    is_list = isinstance(have, (list, tuple)) and isinstance(key, int)
+    return item_at(have, key) if is_list or members_of(have) is not None else None
 
 
 def _merge_items(

@@ -150,7 +150,8 @@ def _claim(store: Any, names: list[str], text: bytes) -> list[bytes]:
 
 
 def _retire(store: Any, names: list[str], text: bytes) -> list[bytes]:
-    store.compare_set(names[0], text, _MISSING)
+    if store.compare_set(names[0], text, _MISSING) == _MISSING:
+        store.delete_key(names[0])
     return []
 
 

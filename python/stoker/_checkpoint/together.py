@@ -23,7 +23,14 @@ class Checked(Protocol):
 
     @property
     def lacking(self) -> list[str]:
-        """Lines about what it has and this rank lacks; some rank must have it."""
+        """Lines about what it has and this rank lacks; some rank must have it, if it is strict."""
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether the restore fails if no rank has it."""
+
+    def add_unexpected(self, lines: list[str]) -> None:
+        """Takes those lines that are from all ranks, if it is not strict."""
 
     def read(self, checkpoint: _native.OpenCheckpoint) -> None:
         """Fills the arrays to restore."""
@@ -62,7 +69,7 @@ def choose_together(
     session = meetings.meet("restore", timeout) if ranks.world_size > 1 else None
     left = max(0.0, end - time.monotonic())
     trial = _Trial(attempt)
-    name, passed_over, failure = _native.restore_checkpoint(
+    name, passed_over, failure, unused = _native.restore_checkpoint(
         os.fsencode(directory),
         *choice,
         session,
@@ -75,6 +82,8 @@ def choose_together(
         if is_own and trial.error is not None:
             raise trial.error
         raise _error_of(message, json.loads(detail)) if detail else ValueError(message)
+    if unused and trial.made is not None:
+        trial.made.add_unexpected(unused)
     return (name, passed_over), trial.made
 
 
@@ -111,7 +120,8 @@ class _Trial(Generic[Attempt]):
 
         report = self._reported(act)
         if report is None and self.made is not None and self.made.lacking:
-            return "lacks", "\0".join(self.made.lacking), "", False
+            kind = "lacks" if self.made.is_strict else "unexpected"
+            return kind, "\0".join(self.made.lacking), "", False
         return report
 
     def read(self, checkpoint: _native.OpenCheckpoint) -> Report | None:

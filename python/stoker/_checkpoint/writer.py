@@ -94,7 +94,7 @@ class Writer:
     ) -> None:
         self.directory = directory
         self._snapshots = snapshots
-        self._is_pinning_told = self._is_gather_told = False
+        self._is_pinning_told = self._is_gather_told = self._is_differing_told = False
         self._settings = settings
         self._ranks = ranks
         self._meetings = meetings
@@ -205,6 +205,7 @@ class Writer:
             lent.end_call()
         self._learn_begun()
         self._tell_slower(native)
+        self._tell_differing(native)
         pending = self._newest
         assert pending is not None
         if self._ranks.rank == 0:
@@ -240,6 +241,17 @@ class Writer:
                 "Raise the limit of locked memory (ulimit -l), or set memory_bytes=",
                 problem,
             )
+
+    def _tell_differing(self, native: _native.Checkpointer) -> None:
+        """Warns once about tensors that only the same number of ranks can restore."""
+        if self._is_differing_told or not (names := native.differing):
+            return
+        self._is_differing_told = True
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        text = "different on the ranks, and stored for each of them: %s%s. Only as many ranks can "
+        text += "restore this. If it should be equal, the ranks have diverged; if it should not, "
+        text += "stoker.PerRank(value) says so"
+        _log.warning(text, names[0], more)
 
     def _tell_others(self, own: Pending) -> None:
         """Warns about checkpoints that this run does not continue."""

@@ -48,6 +48,17 @@ struct SessionWelcome {
 
 }  // namespace
 
+std::optional<RankClaim> KnownRanks::find(std::uint32_t rank) const {
+  const MutexLock lock(mutex_);
+  const auto found = claims_.find(rank);
+  return found == claims_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void KnownRanks::learn(const RankClaim& claim) {
+  const MutexLock lock(mutex_);
+  claims_.insert_or_assign(claim.rank, claim);
+}
+
 CarriedMeeting::CarriedMeeting(const CarriedMeetingOptions& options)
     : options_(options), process_(options.process ? *options.process : this_process()) {
   options_.carrier->enter();
@@ -122,8 +133,7 @@ Status CarriedMeeting::follow(Deadline deadline) {
     STOKER_ASSIGN(const std::optional<SessionWelcome> welcome, find_new(options_.purpose));
     if (welcome) {
       session_ = welcome->session;
-      const MutexLock lock(mutex_);
-      claims_[0] = welcome->leader;
+      learn(welcome->leader);
       break;
     }
     if (time == pause_max) {
@@ -135,6 +145,7 @@ Status CarriedMeeting::follow(Deadline deadline) {
                             std::to_string(options_.rank) + " does " + options_.purpose + " " +
                             options_.where + ": every rank makes the same calls in the same order");
       }
+      STOKER_TRY(find_earlier_loss(0));
     }
     if (Clock::now() >= deadline)
       return Status(Code::unavailable,
@@ -177,6 +188,23 @@ Result<std::unique_ptr<Coordinator>> CarriedMeeting::make_coordinator() const {
        .removes_last = true});
 }
 
+void CarriedMeeting::learn(const RankClaim& claim) const {
+  if (options_.known) options_.known->learn(claim);
+  const MutexLock lock(mutex_);
+  claims_.emplace(claim.rank, claim);
+}
+
+Status CarriedMeeting::check_process(const RankClaim& claim) const {
+  if (!has_ended(claim.process)) return {};
+  return Status(Code::unavailable, "rank " + std::to_string(claim.rank) + " has ended (" +
+                                       claim.who() + ") in " + options_.where);
+}
+
+Status CarriedMeeting::find_earlier_loss(std::uint32_t rank) const {
+  const auto claim = options_.known ? options_.known->find(rank) : std::nullopt;
+  return claim ? check_process(*claim) : Status();
+}
+
 Status CarriedMeeting::find_loss(std::uint32_t rank) const {
   std::optional<RankClaim> claim;
   {
@@ -186,18 +214,15 @@ Status CarriedMeeting::find_loss(std::uint32_t rank) const {
   if (!claim) {
     const Result<std::string> text = find(claim_key(rank), Clock::now());
     if (text.ok()) claim = RankClaim::parse(*text, rank, "");
-    if (!claim) return {};
-    const MutexLock lock(mutex_);
-    claims_.emplace(rank, *claim);
+    if (!claim) return find_earlier_loss(rank);
+    learn(*claim);
   }
-  if (!has_ended(claim->process)) return {};
-  return Status(Code::unavailable, "rank " + std::to_string(rank) + " has ended (" + claim->who() +
-                                       ") in " + options_.where);
+  return check_process(*claim);
 }
 
 void CarriedMeeting::end() {
   if (std::exchange(is_over_, true)) return;
-  // Not removed: a later session may have replaced it.
+  // Not with Verb::remove: a later session may have replaced it.
   if (!welcome_.empty())
     options_.carrier->post(
         {.verb = Verb::retire, .names = {welcome_key(options_.purpose)}, .text = welcome_});

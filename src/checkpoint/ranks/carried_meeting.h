@@ -20,6 +20,20 @@
 
 namespace stoker {
 
+/// The processes that are the ranks of one job, as sessions have seen them: a rank that has ended
+/// between two sessions enters no other.
+///
+/// Thread safety: every method may be called from any thread.
+class KnownRanks {
+ public:
+  std::optional<RankClaim> find(std::uint32_t rank) const;
+  void learn(const RankClaim& claim);
+
+ private:
+  mutable Mutex mutex_;
+  std::map<std::uint32_t, RankClaim> claims_ STOKER_GUARDED_BY(mutex_);
+};
+
 struct CarriedMeetingOptions {
   std::shared_ptr<MessageCarrier> carrier;
   /// The same on all ranks; each has at most one meeting at a time with that key and purpose.
@@ -32,6 +46,8 @@ struct CarriedMeetingOptions {
   /// Tokens of sessions that this rank has entered; meet() appends its own. Such a session is over
   /// for this rank. Not null.
   std::vector<std::string>* entered = nullptr;
+  /// What the sessions of this rank have in common. Null: nothing.
+  std::shared_ptr<KnownRanks> known = {};
   std::function<Status(nanoseconds)> pause = {};  ///< Sleeps; an error ends the wait.
   WaitSink on_wait = {};                          ///< Receives which rank is missing.
 
@@ -69,6 +85,7 @@ class CarriedMeeting {
   Status lead(Deadline deadline);
   Status follow(Deadline deadline);
   Status claim(Deadline deadline);
+  void learn(const RankClaim& claim) const;
   Result<std::string> find(const std::string& name, Deadline deadline) const;
   std::string welcome_key(const std::string& purpose) const { return options_.key + "/" + purpose; }
   std::string prefix() const { return options_.key + "/" + session_ + "/"; }
@@ -79,6 +96,9 @@ class CarriedMeeting {
   std::string conflict_text(const RankClaim& other) const;
   /// `unavailable` if the process of this rank is known to have ended.
   Status find_loss(std::uint32_t rank) const;
+  /// Likewise, by what earlier sessions have seen.
+  Status find_earlier_loss(std::uint32_t rank) const;
+  Status check_process(const RankClaim& claim) const;
 
   const CarriedMeetingOptions options_;
   const ProcessIdentity process_;

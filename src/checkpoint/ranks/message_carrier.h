@@ -23,7 +23,7 @@ struct CarriedRequest {
   enum class Verb {
     put,     ///< Sets the text of one name.
     claim,   ///< Sets it unless the name has one. Returns the text that the name has now.
-    retire,  ///< Sets it to kRetired if it is `text`.
+    retire,  ///< Removes it if it is `text`. Others may find kRetired for a moment.
     find,    ///< Returns texts of leading names, as MessagePlace::find(). Never waits for one.
     check,   ///< Returns the names that have a text.
     remove,  ///< Removes names; missing ones are no error.

@@ -27,20 +27,26 @@ Status over() {
   return Status(Code::cancelled, "the ranks have agreed");
 }
 
+Json texts_json(const std::vector<std::string>& texts) {
+  Json json = Json::array();
+  for (const std::string& text : texts) json.push_back(text);
+  return json;
+}
+
 Json report_json(const RestoreReport& report) {
-  Json lacks = Json::array();
-  for (const std::string& line : report.lacks) lacks.push_back(line);
   return {{"failure", failure_json(report.status)},
           {"detail", report.detail},
           {"is_callers", report.is_callers ? 1U : 0U},
-          {"lacks", std::move(lacks)}};
+          {"lacks", texts_json(report.lacks)},
+          {"is_lenient", report.is_lenient ? 1U : 0U}};
 }
 
 RestoreReport report_of(MessageMembers& members) {
   return {.status = members.failure(),
           .detail = members.text("detail"),
           .is_callers = members.number("is_callers") != 0,
-          .lacks = members.texts("lacks")};
+          .lacks = members.texts("lacks"),
+          .is_lenient = members.number("is_lenient") != 0};
 }
 
 Result<RestoreReport> parse_report(std::string_view text) {
@@ -55,6 +61,15 @@ std::string format_failure(const std::optional<RestoreFailure>& failure) {
   Json message = report_json(failure->report);
   message["rank"] = failure->rank;
   message["is_of_trial"] = failure->is_of_trial ? 1U : 0U;
+  return message_text(message);
+}
+
+/// `unused`: see Outcome; ignored if there is a failure.
+std::string format_decision(const std::optional<RestoreFailure>& failure,
+                            const std::vector<std::string>& unused) {
+  if (failure || unused.empty()) return format_failure(failure);
+  Json message{{"rank", "none"}};
+  message["unused"] = texts_json(unused);
   return message_text(message);
 }
 
@@ -89,15 +104,18 @@ std::optional<RestoreFailure> worst_of(std::vector<RestoreReport> reports) {
   return worst;
 }
 
-/// Returns the failure of a restore in which no rank has something that the checkpoint has.
-std::optional<RestoreFailure> find_unused(std::span<const RestoreReport> reports) {
-  if (reports.empty()) return std::nullopt;
+/// Returns what the checkpoint has and no rank.
+std::vector<std::string> find_unused(std::span<const RestoreReport> reports) {
+  if (reports.empty()) return {};
   std::vector<std::string> unused = reports.front().lacks;
   for (const RestoreReport& report : reports.subspan(1)) {
     const std::unordered_set<std::string_view> lacks(report.lacks.begin(), report.lacks.end());
     std::erase_if(unused, [&](const std::string& line) { return !lacks.contains(line); });
   }
-  if (unused.empty()) return std::nullopt;
+  return unused;
+}
+
+RestoreFailure unused_failure(std::span<const std::string> unused) {
   constexpr std::size_t kToldMax = 10;
   std::string text = "no rank has these:";
   for (std::size_t i = 0; i < unused.size() && i < kToldMax; ++i) text += "\n  " + unused[i];
@@ -184,10 +202,13 @@ Result<RestoreAgreement::Outcome> RestoreAgreement::restore(const RankRequest& r
       message_text({{"name", request.name},
                     {"finite", request.finite ? 1U : 0U},
                     {"has_private_disks", request.has_private_disks ? 1U : 0U}});
-  STOKER_ASSIGN(std::optional<RestoreFailure> failure, compare(own, &request));
-  if (!failure && request.has_private_disks && coordinator_.world_size() > 1) {
-    STOKER_ASSIGN(failure, compare_places(request));
-  }
+  Result<std::optional<RestoreFailure>> compared = compare(own, &request);
+  if (compared.ok() && !*compared && request.has_private_disks && coordinator_.world_size() > 1)
+    compared = compare_places(request);
+  // Rank 0 must not read later what a rank has told that gives up now.
+  if (!compared.ok() && coordinator_.rank() != 0)
+    coordinator_.withdraw("tried-" + std::to_string(round_));
+  STOKER_ASSIGN(std::optional<RestoreFailure> failure, std::move(compared));
   if (failure) return Outcome{.failure = std::move(failure)};
   return coordinator_.rank() == 0 ? lead(request, trial) : follow(request, trial);
 }
@@ -260,12 +281,21 @@ Result<RestoreAgreement::Outcome> RestoreAgreement::lead(const RankRequest& requ
   Json end{{"chosen", choice->name}};
   end["passed_over"] = std::move(passed_over);
   STOKER_TRY(tell("try", message_text(end)).status());
-  return Outcome{.choice = *std::move(choice)};
+  if (!is_tried_) STOKER_TRY(confirm());
+  return Outcome{.choice = *std::move(choice), .unused = std::move(unused_)};
+}
+
+/// Has rank 0 wait until all ranks have received the end, if they have answered nothing since their
+/// requests: one of them may have given up after its request was read.
+Status RestoreAgreement::confirm() {
+  ++round_;
+  return hear("").status();
 }
 
 Status RestoreAgreement::lead_one(const CheckpointReader& reader, const RestoreTrial& trial) {
   ++round_;
   is_tried_ = true;
+  unused_.clear();
   const std::string name = reader.directory().substr(reader.directory().rfind('/') + 1);
   STOKER_TRY(tell("try", message_text({{"name", name},
                                        {"generation", reader.manifest().generation},
@@ -286,10 +316,16 @@ Status RestoreAgreement::lead_in(const RestoreReport& own) {
     if (!report.ok()) return lost(report.status());
     reports.push_back(*std::move(report));
   }
-  std::optional<RestoreFailure> failure = find_unused(reports);
+  const std::vector<std::string> unused = find_unused(reports);
+  const bool is_lenient = std::ranges::all_of(reports, &RestoreReport::is_lenient);
+  std::optional<RestoreFailure> failure;
+  if (!unused.empty() && !is_lenient) failure = unused_failure(unused);
   if (std::optional<RestoreFailure> worst = worst_of(std::move(reports))) failure = worst;
-  STOKER_TRY(tell("said", format_failure(failure)).status());
-  if (!failure) return {};
+  STOKER_TRY(tell("said", format_decision(failure, unused)).status());
+  if (!failure) {
+    if (!unused.empty()) unused_ = unused;
+    return {};
+  }
   const Status& status = failure->report.status;
   if (!failure->report.passes_over()) {
     failure_ = std::move(failure);
@@ -302,6 +338,7 @@ Status RestoreAgreement::lead_in(const RestoreReport& own) {
 Result<std::optional<RestoreFailure>> RestoreAgreement::agree(const RestoreReport& own) {
   STOKER_TRY(hear(message_text(report_json(own))).status());
   STOKER_ASSIGN(const std::string told, tell("said", ""));
+  if (MessageMembers members(told); members.has("unused")) unused_ = members.texts("unused");
   return parse_failure(told);
 }
 
@@ -316,11 +353,12 @@ Result<RestoreAgreement::Outcome> RestoreAgreement::follow(const RankRequest& re
       return Outcome{.failure = std::move(failure)};
     }
     if (members.has("chosen")) {
-      Outcome outcome;
+      Outcome outcome{.unused = std::move(unused_)};
       outcome.choice.name = members.text("chosen");
       for (auto& [name, reason] : members.pairs("passed_over"))
         outcome.choice.passed_over.push_back({name, Status(Code::corrupt, reason)});
       STOKER_TRY(members.check());
+      if (!is_tried_) STOKER_TRY(confirm());
       return outcome;
     }
     RankRequest named = request;
@@ -329,6 +367,8 @@ Result<RestoreAgreement::Outcome> RestoreAgreement::follow(const RankRequest& re
     const std::uint64_t generation = members.number("generation");
     const std::string line = members.text("line");
     STOKER_TRY(members.check());
+    is_tried_ = true;
+    unused_.clear();
     if (!held_.empty()) named.name = name_of(held_.front(), generation, line);
     STOKER_ASSIGN(std::optional<RestoreFailure> failure,
                   follow_one(named, trial, generation, line));

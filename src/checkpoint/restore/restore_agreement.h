@@ -28,6 +28,8 @@ struct RestoreReport {
   /// After a check that has succeeded: what the checkpoint has and this rank lacks, a line of text
   /// for each. The restore fails if all ranks lack the same: a rank may have a part of a model.
   std::vector<std::string> lacks = {};
+  /// It does not fail if no rank wants it to: it lists the lines.
+  bool is_lenient = false;
 
   bool passes_over() const noexcept;
 };
@@ -75,6 +77,7 @@ struct RestoreFailure {
 ///     try-n   (b) a checkpoint, or the end: the choice, or a failure
 ///     tried-n (g) the result of the check;                   said-n (b) the decision
 ///     tried-n+1 (g) the result of the read;                  said-n+1 (b) the decision
+///     tried-n (g) that the end has come, if it is a choice and no checkpoint was tried
 ///     tried-n (g) the farewell
 ///
 /// Thread safety: none.
@@ -89,6 +92,7 @@ class RestoreAgreement {
   struct Outcome {
     RestoreChoice choice = {};
     std::optional<RestoreFailure> failure = {};
+    std::vector<std::string> unused = {};  ///< What all ranks lack, if they are lenient.
   };
   /// Restores a checkpoint on all ranks. If `request` names none, a missing directory counts as one
   /// without checkpoints. Returns an error if a rank does not answer.
@@ -111,6 +115,7 @@ class RestoreAgreement {
   Result<Outcome> lead(const RankRequest& request, const RestoreTrial& trial);
   Status lead_one(const CheckpointReader& reader, const RestoreTrial& trial);
   Status lead_in(const RestoreReport& own);
+  Status confirm();
   Result<Outcome> follow(const RankRequest& request, const RestoreTrial& trial);
   Result<std::optional<RestoreFailure>> follow_one(const RankRequest& request,
                                                    const RestoreTrial& trial,
@@ -124,11 +129,12 @@ class RestoreAgreement {
   Deadline deadline_;
   std::function<Status(nanoseconds)> pause_;
   std::uint64_t round_ = 0;
-  bool is_tried_ = false;              // a checkpoint was sent to the other ranks
+  bool is_tried_ = false;              // rank 0 has sent a checkpoint to the other ranks
   std::vector<HeldCheckpoints> held_;  // if disks are private: of all ranks, or else of this one
   Status lost_;                        // the first failed exchange of messages
   std::optional<RestoreFailure> failure_;  // ends this restore; known to every rank
   std::optional<RestoreFailure> damage_;   // the first failure that skipped a checkpoint
+  std::vector<std::string> unused_;        // see Outcome; of the last check
 };
 
 }  // namespace stoker

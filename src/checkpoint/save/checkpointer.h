@@ -61,6 +61,9 @@ struct CheckpointerOptions {
   std::shared_ptr<Coordinator> coordinator = {};  ///< Null: a single rank.
   File::Options file = {};
   std::string tool = "stoker";
+  /// Receives, in save(), names of tensors that each rank stores because they differ between ranks,
+  /// when the ranks have compared them: on the first rank that has them.
+  std::function<void(const std::vector<std::string>&)> on_differing = {};
   /// Applied by rank 0 once `latest` has moved. Checkpoints of runs that this one does not continue
   /// stay. Unwanted checkpoints are hidden before the save is acknowledged; their blocks are freed
   /// afterwards, in the background.

@@ -333,6 +333,9 @@ Result<Verdict> Checkpointer::Core::agree_and_plan(SaveJob& job) {
         sharing_.learn(job.number, job.keys, *verdict.owners, verdict.places);
       }
       job.failure = plan(job);  // the other ranks get it with this rank's part
+      const std::vector<std::string> differing =
+          find_differing(job.request.tensors, job.keys, *verdict.owners, rank);
+      if (!differing.empty() && options_.on_differing) options_.on_differing(differing);
     }
     return verdict;
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -21,13 +22,32 @@
 namespace stoker {
 namespace {
 
-Status differ(const std::string& name, std::uint32_t one, std::uint32_t other) {
-  return {Code::invalid_argument,
-          fmt::format("tensor {}: ranks {} and {} had the same bytes at an earlier save, and "
-                      "differ now: nothing was saved. If this is intended, continue: the next save "
-                      "stores it for each rank",
-                      quote_for_message(name), one, other)};
-}
+/// Tensors that have become different on two ranks.
+class Differences {
+ public:
+  void add(const std::string& name, std::uint32_t one, std::uint32_t other) {
+    if (names_.empty()) first_ = fmt::format("ranks {} and {}", one, other);
+    if (names_.empty()) name_ = name;
+    names_.insert(name);
+  }
+  /// Names the first one, and how many there are; OK if there are none.
+  Status status() const {
+    if (names_.empty()) return {};
+    const std::size_t more = names_.size() - 1;
+    return {
+        Code::invalid_argument,
+        fmt::format("tensor {}{}: {} had the same bytes at an earlier save, and differ now: "
+                    "nothing was saved. If this is intended, continue: the next save stores {} "
+                    "for each rank",
+                    quote_for_message(name_), more == 0 ? "" : fmt::format(" and {} more", more),
+                    first_, more == 0 ? "it" : "them")};
+  }
+
+ private:
+  std::set<std::string, std::less<>> names_;
+  std::string name_;
+  std::string first_;
+};
 
 /// Checks that what several ranks have, and one has stored, is the same on all of them.
 Status check_copies(std::span<const CheckpointPart> parts) {
@@ -39,6 +59,7 @@ Status check_copies(std::span<const CheckpointPart> parts) {
   const bool has_copies =
       std::ranges::any_of(parts, [](const CheckpointPart& part) { return !part.copies.empty(); });
   if (!has_copies) return {};
+  Differences differences;
   for (const CheckpointPart& part : parts)
     for (const CheckpointTensor& tensor : part.tensors)
       stored.emplace(tensor.name, Stored{.tensor = &tensor, .rank = part.rank});
@@ -53,11 +74,11 @@ Status check_copies(std::span<const CheckpointPart> parts) {
             Code::corrupt,
             fmt::format("rank {} expects that another rank stores tensor {}, and none does",
                         part.rank, quote_for_message(copy.name)));
-      if (found->second.tensor->digest == copy.digest) continue;
-      return differ(copy.name, found->second.rank, part.rank);
+      if (found->second.tensor->digest != copy.digest)
+        differences.add(copy.name, found->second.rank, part.rank);
     }
   }
-  return {};
+  return differences.status();
 }
 
 }  // namespace
@@ -73,9 +94,10 @@ std::vector<std::uint32_t> places_of(const CheckpointManifest& manifest) {
 }
 
 /// Moves the tensors of a part to the manifest; those that it has become duplicates.
-Status add_tensors(CheckpointManifest& manifest, CheckpointPart& part,
-                   std::map<std::pair<std::string, std::vector<std::uint64_t>>,
-                            std::pair<std::size_t, std::uint32_t>>& stored) {
+void add_tensors(CheckpointManifest& manifest, CheckpointPart& part,
+                 std::map<std::pair<std::string, std::vector<std::uint64_t>>,
+                          std::pair<std::size_t, std::uint32_t>>& stored,
+                 Differences& differences) {
   for (CheckpointTensor& tensor : part.tensors) {
     const auto [found, is_new] =
         stored.try_emplace({tensor.name, tensor.offsets}, manifest.tensors.size(), part.rank);
@@ -86,10 +108,9 @@ Status add_tensors(CheckpointManifest& manifest, CheckpointPart& part,
     const auto& [index, rank] = found->second;
     const CheckpointTensor& first = manifest.tensors[index];
     if (first.shape != tensor.shape || first.digest != tensor.digest)
-      return differ(tensor.name, rank, part.rank);
+      differences.add(tensor.name, rank, part.rank);
     manifest.duplicates.push_back(std::move(tensor));
   }
-  return {};
 }
 
 }  // namespace
@@ -120,8 +141,9 @@ Status merge_parts(CheckpointManifest& manifest, std::vector<CheckpointPart> par
     std::map<std::pair<std::string, std::vector<std::uint64_t>>,
              std::pair<std::size_t, std::uint32_t>>
         stored;
-    for (CheckpointPart& part : parts) STOKER_TRY(add_tensors(manifest, part, stored));
-    return {};
+    Differences differences;
+    for (CheckpointPart& part : parts) add_tensors(manifest, part, stored, differences);
+    return differences.status();
   }
   for (CheckpointPart& part : parts)
     std::ranges::move(part.tensors, std::back_inserter(manifest.tensors));

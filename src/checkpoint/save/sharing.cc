@@ -6,6 +6,7 @@
 #include <charconv>
 #include <iterator>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -18,7 +19,7 @@ constexpr std::size_t kDigestChars = 32;
 constexpr std::size_t kSizeChars = 16;
 constexpr std::size_t kRankChars = 8;
 constexpr std::size_t kPieceChars = 3 * kDigestChars + kSizeChars + 1;
-constexpr std::size_t kOwnerChars = kDigestChars + kRankChars;
+constexpr std::size_t kOwnerChars = kDigestChars + 2 * kRankChars;
 
 std::optional<std::uint64_t> parse_hex(std::string_view text) {
   std::uint64_t value = 0;
@@ -42,6 +43,7 @@ auto order_of(const Digest128& digest) {
 struct Group {
   std::span<const Holding> holdings;  // in the order of ranks
   bool is_same = true;
+  std::uint32_t first = 0;  // the first rank that has the name
 
   const SharedPiece& piece() const { return *holdings.front().piece; }
 };
@@ -55,7 +57,7 @@ std::vector<Group> group_by_key(std::span<const Holding> sorted) {
   for (std::size_t begin = 0; begin < sorted.size();) {
     std::size_t end = begin;
     while (end < sorted.size() && sorted[end].piece->key == sorted[begin].piece->key) ++end;
-    Group group{.holdings = sorted.subspan(begin, end - begin)};
+    Group group{.holdings = sorted.subspan(begin, end - begin), .first = sorted[begin].rank};
     group.is_same = std::ranges::all_of(group.holdings, [&](const Holding& one) {
       return one.piece->digest == group.piece().digest;
     });
@@ -63,10 +65,19 @@ std::vector<Group> group_by_key(std::span<const Holding> sorted) {
     begin = end;
   }
   // Whole tensors of one name with other types or shapes differ as well.
-  for (std::size_t i = 1; i < groups.size(); ++i) {
-    const Digest128 name = groups[i].piece().name;
-    if (is_whole_of(groups[i - 1], name) && is_whole_of(groups[i], name))
-      groups[i - 1].is_same = groups[i].is_same = false;
+  for (std::size_t begin = 0; begin < groups.size();) {
+    const Digest128 name = groups[begin].piece().name;
+    std::size_t end = begin + 1;
+    while (end < groups.size() && is_whole_of(groups[begin], name) &&
+           is_whole_of(groups[end], name))
+      ++end;
+    const std::span<Group> kinds = std::span(groups).subspan(begin, end - begin);
+    const std::uint32_t first = std::ranges::min(kinds, {}, &Group::first).first;
+    for (Group& group : kinds) {
+      group.is_same = group.is_same && kinds.size() == 1;
+      group.first = first;
+    }
+    begin = end;
   }
   return groups;
 }
@@ -113,8 +124,9 @@ PieceOwners choose_owners(std::span<const std::span<const SharedPiece>> ranks,
     for (const Holding& one : group.holdings) loads[one.rank] += one.piece->size_bytes;
     if (group.is_same) continue;
     const bool is_slice = group.piece().is_slice;
-    chosen.owners.push_back(
-        {.key = group.piece().key, .rank = is_slice ? kDifferingSlices : kEveryRank});
+    chosen.owners.push_back({.key = group.piece().key,
+                             .rank = is_slice ? kDifferingSlices : kEveryRank,
+                             .first = group.first});
   }
   // The largest first: the small ones then even out the loads.
   std::ranges::stable_sort(shared, std::ranges::greater(),
@@ -148,7 +160,8 @@ std::string format_owners(std::span<const PieceOwner> owners) {
   std::string out;
   out.reserve(owners.size() * kOwnerChars);
   for (const PieceOwner& owner : owners)
-    fmt::format_to(std::back_inserter(out), "{}{:08x}", owner.key.hex(), owner.rank);
+    fmt::format_to(std::back_inserter(out), "{}{:08x}{:08x}", owner.key.hex(), owner.rank,
+                   owner.first);
   return out;
 }
 
@@ -178,8 +191,11 @@ std::optional<std::vector<PieceOwner>> parse_owners(std::string_view text) {
   for (; !text.empty(); text.remove_prefix(kOwnerChars)) {
     const Result<Digest128> key = Digest128::from_hex(text.substr(0, kDigestChars));
     const auto rank = parse_hex(text.substr(kDigestChars, kRankChars));
-    if (!key.ok() || !rank) return std::nullopt;
-    owners.push_back({.key = *key, .rank = static_cast<std::uint32_t>(*rank)});
+    const auto first = parse_hex(text.substr(kDigestChars + kRankChars, kRankChars));
+    if (!key.ok() || !rank || !first) return std::nullopt;
+    owners.push_back({.key = *key,
+                      .rank = static_cast<std::uint32_t>(*rank),
+                      .first = static_cast<std::uint32_t>(*first)});
   }
   return owners;
 }
@@ -189,6 +205,19 @@ std::vector<Digest128> piece_keys(std::span<const SaveTensor> tensors) {
   keys.reserve(tensors.size());
   for (const SaveTensor& tensor : tensors) keys.push_back(key_of(tensor));
   return keys;
+}
+
+std::vector<std::string> find_differing(std::span<const SaveTensor> tensors,
+                                        std::span<const Digest128> keys,
+                                        std::span<const PieceOwner> owners, std::uint32_t rank) {
+  std::set<std::pair<std::uint64_t, std::uint64_t>> differing;
+  for (const PieceOwner& owner : owners)
+    if (owner.rank == kEveryRank && owner.first == rank) differing.insert(order_of(owner.key));
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < tensors.size() && !differing.empty(); ++i)
+    if (!tensors[i].is_per_rank && differing.contains(order_of(keys[i])))
+      names.push_back(tensors[i].name);
+  return names;
 }
 
 namespace {

@@ -40,6 +40,7 @@ struct SharedPiece {
 struct PieceOwner {
   Digest128 key = {};
   std::uint32_t rank = 0;
+  std::uint32_t first = 0;  ///< If every rank stores its own: the first that has the name.
 
   friend bool operator==(const PieceOwner&, const PieceOwner&) = default;
 };
@@ -68,6 +69,12 @@ std::optional<std::vector<PieceOwner>> parse_owners(std::string_view text);
 
 /// Returns SharedPiece::key for each tensor.
 std::vector<Digest128> piece_keys(std::span<const SaveTensor> tensors);
+
+/// Returns the names of the tensors that every rank stores because they differ, on the first rank
+/// that has them: the user is told once.
+std::vector<std::string> find_differing(std::span<const SaveTensor> tensors,
+                                        std::span<const Digest128> keys,
+                                        std::span<const PieceOwner> owners, std::uint32_t rank);
 
 /// The tensors of one rank, divided.
 struct SplitTensors {

@@ -26,7 +26,8 @@ class CarriedMeetingTest : public ::testing::Test {
             .where = "/run",
             .rank = rank,
             .world_size = 2,
-            .entered = &entered_[rank]};
+            .entered = &entered_[rank],
+            .known = known_[rank]};
   }
   /// A process of this machine that has ended.
   static ProcessIdentity ended() {
@@ -52,6 +53,8 @@ class CarriedMeetingTest : public ::testing::Test {
   const std::shared_ptr<testing::CarriedTexts> texts_ = std::make_shared<testing::CarriedTexts>();
   const testing::CarrierThread thread_{texts_};
   std::vector<std::string> entered_[2];
+  const std::shared_ptr<KnownRanks> known_[2] = {std::make_shared<KnownRanks>(),
+                                                 std::make_shared<KnownRanks>()};
 };
 
 TEST_F(CarriedMeetingTest, ranks_meet_in_any_order_and_leave_nothing) {
@@ -67,9 +70,7 @@ TEST_F(CarriedMeetingTest, ranks_meet_in_any_order_and_leave_nothing) {
     expect_one_session(leader, follower);
   }
   settle();
-  const auto left = texts_->all();
-  ASSERT_EQ(left.size(), 1U);
-  EXPECT_EQ(left.begin()->second, kRetired);
+  EXPECT_TRUE(texts_->all().empty());
 }
 
 TEST_F(CarriedMeetingTest, a_session_is_entered_once_and_not_after_its_end) {
@@ -132,6 +133,28 @@ TEST_F(CarriedMeetingTest, nobody_waits_for_a_rank_that_has_ended) {
   const Status lost = (*(*leader)->make_coordinator())->gather("k", "", in_the_end()).status();
   EXPECT_EQ(lost.code(), Code::unavailable);
   EXPECT_NE(lost.message().find("rank 1 has ended (pid "), std::string_view::npos)
+      << lost.message();
+}
+
+TEST_F(CarriedMeetingTest, a_later_session_knows_who_has_ended_before_it) {
+  {
+    CarriedMeetingOptions dead = options(1);
+    dead.process = ended();
+    const Met leader = meet(0);
+    ASSERT_TRUE(CarriedMeeting::meet(dead, in_the_end()).ok());
+    EXPECT_FALSE((*(*leader)->make_coordinator())->gather("k", "", in_the_end()).ok());
+  }
+  const Met leader = meet(0);
+  const Status lost = (*(*leader)->make_coordinator())->gather("k", "", in_the_end()).status();
+  EXPECT_NE(lost.message().find("rank 1 has ended (pid "), std::string_view::npos)
+      << lost.message();
+}
+
+TEST_F(CarriedMeetingTest, nobody_waits_for_a_rank_0_that_has_ended_before_the_session) {
+  known_[1]->learn({.rank = 0, .nonce = {}, .host = "h", .process = ended(), .launcher = {}});
+  const Status lost = meet(1).status();
+  EXPECT_EQ(lost.code(), Code::unavailable);
+  EXPECT_NE(lost.message().find("rank 0 has ended (pid "), std::string_view::npos)
       << lost.message();
 }
 

@@ -28,7 +28,7 @@ class CarriedTexts {
     if (request.verb == Verb::claim)
       answer.push_back(texts_.try_emplace(name, request.text).first->second);
     if (request.verb == Verb::retire && texts_.contains(name) && texts_[name] == request.text)
-      texts_[name] = kRetired;
+      texts_.erase(name);
     for (const std::string& one : request.names) {
       const auto found = texts_.find(one);
       if (request.verb == Verb::remove) texts_.erase(one);

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "checkpoint/ranks/message_json.h"
 #include "checkpoint/save_support.h"
 
 namespace stoker {
@@ -48,13 +49,14 @@ class RestoreAgreementTest : public ::testing::Test {
     ASSERT_TRUE(saver->close().ok());
   }
 
-  std::shared_ptr<Coordinator> coordinator(std::uint32_t rank) const {
+  std::shared_ptr<Coordinator> coordinator(std::uint32_t rank,
+                                           std::uint32_t world_size = kRanks) const {
     Result<std::unique_ptr<Coordinator>> made =
         make_shared_directory_coordinator({.place = opened(dir_.path()),
                                            .word = "job",
                                            .session = std::to_string(session_),
                                            .rank = rank,
-                                           .world_size = kRanks});
+                                           .world_size = world_size});
     EXPECT_TRUE(made.ok()) << made.status().message();
     return std::shared_ptr<Coordinator>(*std::move(made));
   }
@@ -196,6 +198,26 @@ TEST_F(RestoreAgreementTest, a_rank_that_cannot_ask_ends_it_for_all) {
   }
 }
 
+TEST_F(RestoreAgreementTest, what_all_ranks_lack_fails_them_or_is_listed_if_none_is_strict) {
+  for (const bool is_lenient : {false, true}) {
+    std::vector<Rank> ranks(kRanks);
+    const std::vector<std::vector<std::string>> lacks = {{"a", "b", "c"}, {"c", "b"}, {"b", "a"}};
+    for (std::size_t i = 0; i < kRanks; ++i) {
+      ranks[i].check = [&lacks, i, is_lenient](std::uint64_t) {
+        return RestoreReport{.lacks = lacks[i], .is_lenient = is_lenient};
+      };
+      ranks[i].read = [](std::uint64_t) { return RestoreReport(); };
+    }
+    for (const Outcome& outcome : restore(ranks)) {
+      EXPECT_EQ(outcome.failure.has_value(), !is_lenient);
+      if (is_lenient)
+        EXPECT_EQ(outcome.unused, std::vector<std::string>{"b"});
+      else
+        EXPECT_EQ(outcome.failure->report.status.message(), "no rank has these:\n  b");
+    }
+  }
+}
+
 TEST_F(RestoreAgreementTest, a_name_that_is_not_there_is_told_to_all) {
   std::vector<Rank> ranks(kRanks);
   for (Rank& rank : ranks) rank.name = step_name(9);
@@ -218,6 +240,47 @@ TEST_F(RestoreAgreementTest, a_directory_that_is_not_there_has_no_checkpoints) {
     EXPECT_EQ(outcome->failure.has_value(), !name.empty());
     EXPECT_EQ(outcome->choice.name, "");
   }
+}
+
+TEST_F(RestoreAgreementTest, a_rank_that_gave_up_is_missed_where_nothing_is_to_be_restored) {
+  const std::string missing = dir_.path() + "/missing";
+  const RankRequest nothing{.path = missing, .open = [&] { return open_store(missing); }};
+  const auto restore_late = [&](std::uint32_t rank) {
+    const auto spoken = coordinator(rank, 2);
+    RestoreAgreement agreement(*spoken, Clock::now());
+    return agreement.restore(nothing, {.check = {}, .read = {}}).status();
+  };
+  EXPECT_EQ(restore_late(1).code(), Code::unavailable);
+  EXPECT_EQ(restore_late(0).code(), Code::unavailable);
+}
+
+TEST_F(RestoreAgreementTest, a_rank_that_gives_up_after_its_request_was_read_is_missed) {
+  const std::string missing = dir_.path() + "/missing";
+  const RankRequest nothing{.path = missing, .open = [&] { return open_store(missing); }};
+  const std::string asked = message_text({{"name", ""}, {"finite", 0U}, {"has_private_disks", 0U}});
+  ASSERT_TRUE(coordinator(1, 2)->gather("tried-1", asked, in_the_end()).ok());
+  const auto spoken = coordinator(0, 2);
+  RestoreAgreement agreement(*spoken, Clock::now());
+  const Status status = agreement.restore(nothing, {.check = {}, .read = {}}).status();
+  EXPECT_EQ(status.code(), Code::unavailable);
+  EXPECT_NE(status.message().find("rank 1 did not answer in time"), std::string_view::npos);
+}
+
+TEST_F(RestoreAgreementTest, all_ranks_hear_that_there_is_nothing) {
+  const std::string missing = dir_.path() + "/missing";
+  std::vector<std::jthread> threads;
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank)
+    threads.emplace_back([&, rank] {
+      const auto spoken = coordinator(rank);
+      RestoreAgreement agreement(*spoken, in_the_end());
+      const Result<Outcome> outcome =
+          agreement.restore({.path = missing, .open = [&] { return open_store(missing); }},
+                            {.check = {}, .read = {}});
+      ASSERT_TRUE(outcome.ok()) << outcome.status().message();
+      EXPECT_FALSE(outcome->failure.has_value());
+      EXPECT_EQ(outcome->choice.name, "");
+      EXPECT_TRUE(agreement.take_leave());
+    });
 }
 
 TEST_F(RestoreAgreementTest, if_none_is_valid_all_fail_with_every_reason) {

@@ -86,6 +86,30 @@ TEST(SharingTest, different_bytes_types_or_shapes_are_stored_by_every_rank) {
   EXPECT_EQ(kinds.at({1, 5}), kEveryRank);
 }
 
+TEST(SharingTest, the_first_rank_that_has_them_names_those_that_differ) {
+  const std::vector<SaveTensor> tensors = {{.name = "same", .shape = {2}},
+                                           {.name = "bytes", .shape = {2}},
+                                           {.name = "shape", .shape = {2}},
+                                           {.name = "own", .shape = {2}, .is_per_rank = true}};
+  std::vector<SaveTensor> others = tensors;
+  others[2].shape = {3};
+  const auto pieces = [](std::span<const SaveTensor> all, std::uint64_t bytes) {
+    Pieces made;
+    for (std::size_t i = 0; i < 3; ++i)
+      made.push_back({.name = xxh3_128(std::as_bytes(std::span(all[i].name))),
+                      .key = piece_keys(all)[i],
+                      .digest = {.low = i == 0 ? 0 : bytes}});
+    return made;
+  };
+  const PieceOwners chosen = owners_of({{}, pieces(tensors, 1), pieces(others, 2)});
+  const auto named_on = [&](std::uint32_t rank, std::span<const SaveTensor> all) {
+    return find_differing(all, piece_keys(all), chosen.owners, rank);
+  };
+  EXPECT_EQ(named_on(1, tensors), (std::vector<std::string>{"bytes", "shape"}));
+  EXPECT_TRUE(named_on(0, {}).empty());
+  EXPECT_TRUE(named_on(2, others).empty());
+}
+
 TEST(SharingTest, slices_have_an_owner_for_each_place_and_must_agree) {
   const auto found =
       by_key(owners_of({{slice(1, 0, 7)}, {slice(1, 1, 8)}, {slice(1, 0, 7)}, {slice(1, 1, 9)}}));
@@ -114,7 +138,7 @@ TEST(SharingTest, texts_survive_a_round_trip_and_others_are_refused) {
   const Pieces pieces = {whole(1, 2, 3, 4), slice(5, 6, 7)};
   EXPECT_EQ(parse_pieces(format_pieces(pieces)), pieces);
   const std::vector<PieceOwner> owners = {{.key = {.low = 1}, .rank = 3},
-                                          {.key = {.high = 2}, .rank = kEveryRank}};
+                                          {.key = {.high = 2}, .rank = kEveryRank, .first = 4}};
   EXPECT_EQ(parse_owners(format_owners(owners)), owners);
   std::string text = format_pieces(pieces);
   text.back() = 'x';

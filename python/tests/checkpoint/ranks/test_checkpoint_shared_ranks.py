@@ -73,6 +73,43 @@ def test_a_tensor_that_diverges_fails_one_save_and_is_then_stored_for_each_rank(
         saver.restore(state=None)
 
 
+def test_what_differs_is_named_once_by_the_first_rank_that_has_it(
+    tmp_path: Path, ranks: Any, on_all: Any
+) -> None:
+    program = """
+import logging
+class Lines(logging.Handler):
+    def emit(self, record): told.append(record.getMessage())
+told = []
+logging.getLogger("stoker").addHandler(Lines(logging.WARNING))
+"""
+    with ranks(tmp_path, 3) as group:
+        on_all(group, program)
+        on_all(group, "state = {'same': np.ones(2), 'v': np.ones(2), 'w': np.ones(2)}")
+        on_all(group, "if rank > 0: state['v'] *= rank; state['w'] *= rank")
+        on_all(group, "if rank == 0: del state['v'], state['w']")
+        on_all(group, "own = stoker.PerRank({'x': np.full(2, rank)})")
+        for step in (1, 2):
+            on_all(group, _SAVE.format(step, "state=state, own=own"))
+            on_all(group, "state[f'more{rank}'] = np.ones(1)")
+        first, second, third = on_all(group, "result = told")
+        on_all(group, "saver.close()")
+    assert (first, third) == ([], [])
+    (line,) = second
+    assert "stored for each of them: state.v and 1 more." in line
+
+
+def test_several_tensors_that_diverge_are_counted(tmp_path: Path, ranks: Any, on_all: Any) -> None:
+    with ranks(tmp_path, 2) as group:
+        on_all(group, "state = {name: np.arange(4.0) for name in 'abc'}")
+        on_all(group, _SAVE.format(1, "state=state"))
+        on_all(group, "state['a'][2] += rank; state['c'][2] += rank")
+        for said in on_all(group, _SAVE.format(2, "state=state")):
+            assert '" and 1 more: ranks' in said
+            assert "the next save stores them for each rank" in said
+        on_all(group, "saver.close()")
+
+
 def test_names_that_appear_on_one_rank_are_counted_again(
     tmp_path: Path, ranks: Any, on_all: Any
 ) -> None:
@@ -146,6 +183,88 @@ def make(names): return torch.nn.ParameterDict({n: torch.full((3,), float(ord(n)
             assert "no rank has these:\n  model['b']: in step 1, but the module has none" in said
         for said in on_all(group, "saver.restore(model=make('abc'[rank:]))"):
             assert "model['c']: not in step 1" in said
+        on_all(group, "saver.close()")
+
+
+def test_with_strict_false_only_what_no_rank_has_is_unexpected(
+    tmp_path: Path, ranks: Any, on_all: Any
+) -> None:
+    program = """
+import torch
+def make(names): return torch.nn.ParameterDict({n: torch.full((3,), float(ord(n))) for n in names})
+"""
+    told = (
+        "done = saver.restore(model=model, strict=False); result = [done.missing, done.unexpected]"
+    )
+    with ranks(tmp_path, 2) as group:
+        on_all(group, program)
+        on_all(group, _SAVE.format(1, "model=make('abc')"))
+        on_all(group, "model = make('ad'[rank]); [p.data.zero_() for p in model.parameters()]")
+        assert on_all(group, told) == [
+            [[], ["model.b", "model.c"]],
+            [["model.d"], ["model.b", "model.c"]],
+        ]
+        assert on_all(group, "result = [p.sum().item() for p in model.parameters()]") == [
+            [291],
+            [0],
+        ]
+        on_all(group, "model = make(['ab', 'c'][rank])")
+        assert on_all(group, told) == [[[], []]] * 2, "a stage of a pipeline"
+        on_all(group, "saver.close()")
+
+
+def test_verify_before_leaves_all_ranks_untouched_if_one_finds_damage(
+    tmp_path: Path, ranks: Any, on_all: Any
+) -> None:
+    with ranks(tmp_path, 2) as group:
+        on_all(group, "state = stoker.PerRank({'w': np.full(1000, rank + 1.0)})")
+        on_all(group, _SAVE.format(1, "state=state"))
+        folder = tmp_path / "step-000000000001"
+        (theirs,) = folder.glob("rank-00001*.safetensors")
+        data = bytearray(theirs.read_bytes())
+        data[-1] ^= 1
+        theirs.write_bytes(data)
+        on_all(group, "state.value['w'][:] = -1")
+        for said in on_all(group, "saver.restore(state=state, verify='before')"):
+            assert "checksum" in said
+        assert on_all(group, "result = state.value['w'].tolist() == [-1] * 1000") == [True, True]
+        on_all(group, "saver.close()")
+
+
+def test_a_state_that_rank_0_alone_has_is_for_all(tmp_path: Path, ranks: Any, on_all: Any) -> None:
+    made = "state = {{'model': {{'w': np.arange(3.0)}} if {} else {{}}, 'epoch': 3}}"
+    empty = "fresh = {'model': {'w': np.zeros(3)}, 'epoch': 0}"
+    seen = "saver.restore(state=fresh); result = [fresh['model']['w'].tolist(), fresh['epoch']]"
+    with ranks(tmp_path, 2) as group:
+        on_all(group, made.format("rank == 0"))
+        assert on_all(group, _SAVE.format(1, "state=state, bare=state['model']")) == [True] * 2
+        on_all(group, empty)
+        assert (
+            on_all(group, f"saver.restore(state=fresh, partial=True); {seen}")
+            == [[[0, 1, 2], 3]] * 2
+        )
+        on_all(group, "mine = {'model': {'w': np.zeros(3)} if rank == 0 else {}, 'epoch': 0}")
+        on_all(group, "saver.restore(state=mine, partial=True)")
+        assert on_all(group, "result = len(mine['model'])") == [1, 0], "it asks for nothing"
+        on_all(group, "done = saver.restore(bare=None, partial=True)")
+        assert on_all(group, "result = done.trees['bare']['w'].tolist()") == [[0, 1, 2]] * 2
+        on_all(group, "saver.close()")
+    with ranks(tmp_path, 3) as group:
+        on_all(group, empty)
+        assert on_all(group, seen) == [[[0, 1, 2], 3]] * 3
+        on_all(group, "saver.close()")
+
+
+def test_an_empty_dict_of_one_rank_stays_where_it_is_meant(
+    tmp_path: Path, ranks: Any, on_all: Any
+) -> None:
+    with ranks(tmp_path, 2) as group:
+        on_all(group, "own = stoker.PerRank({'a': {'w': 1} if rank == 0 else {}})")
+        assert on_all(group, _SAVE.format(1, "own=own")) == [True] * 2
+        on_all(group, "own.value = {'a': {'w': 2}}")
+        first, second = on_all(group, "result = str(saver.restore(own=own))")
+        assert "own['a']['w']: not in step 1" in first
+        assert "own['a']['w']: not in step 1" in second
         on_all(group, "saver.close()")
 
 
