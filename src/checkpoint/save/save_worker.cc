@@ -232,6 +232,8 @@ Result<std::vector<CheckpointPart>> parts_of(std::span<const PartMessage> messag
 PartMessage SaveWorker::placed_part(const SaveJob& job, const Result<WrittenPart>& written) {
   const std::uint32_t rank = parts_.coordinator.rank();
   PartMessage own{.failure = written.status()};
+  if (!written.ok() && rank != 0 && leads_place(job.places, rank))
+    own.failure = parts_.leader->explain(job, written.status());
   if (!written.ok()) return own;
   own.part = format_checkpoint_part(written->part);
   if (rank == 0 || !leads_place(job.places, rank)) return own;
@@ -285,7 +287,10 @@ EndMessage SaveWorker::follow_places(SaveJob& job, const Result<WrittenPart>& wr
     // Without an answer no place has published it, because this rank has not said that it is
     // sealed.
     end.failure = told.ok() ? told->failure : told.status();
-    if (leads) parts_.leader->discard(job);
+    if (leads) {
+      parts_.leader->let_go_if_fenced();
+      parts_.leader->discard(job);
+    }
     return end;
   }
   PlaceRounds rounds(parts_.coordinator, job.number, job.deadline);

@@ -323,6 +323,22 @@ TEST_F(PlaceFaultTest, a_node_that_cannot_publish_leaves_the_previous_checkpoint
   }
 }
 
+TEST_F(PlacesTest, a_node_that_was_fenced_takes_its_lock_again) {
+  for (const std::uint32_t rank : {0U, 2U}) {
+    PlacedRanks run;
+    run.start();
+    for (const Status& end : run.save(1)) ASSERT_TRUE(end.ok()) << end.message();
+    for (const auto& entry : fs::directory_iterator(run.directory(rank)))
+      if (entry.path().filename().string().starts_with("owner-")) fs::remove_all(entry.path());
+    for (const Status& end : run.save(2))
+      EXPECT_NE(end.message().find("another writer has taken over"), std::string::npos)
+          << end.message();
+    for (const Status& end : run.save(3)) EXPECT_TRUE(end.ok()) << end.message();
+    run.end();
+    for (const auto& outcome : run.restore()) EXPECT_EQ(outcome.choice.name, step_name(3));
+  }
+}
+
 TEST_F(PlacesTest, one_directory_that_nodes_share_is_refused_as_private) {
   PlacedRanks run;
   const std::string shared = run.directory(0);
