@@ -129,6 +129,18 @@ def test_every_node_stores_what_its_ranks_have_and_all_restore_the_same(
             assert "no checkpoint is on the disks of all nodes: that of rank 0" in said
 
 
+def test_ranks_that_know_different_results_of_the_last_save_go_on_together_after_a_restore(
+    tmp_path: Path, nodes: Any, on_all: Any
+) -> None:
+    with nodes(deadline=20) as group:
+        _save(group, on_all, 1)
+        # As if it had not heard how the save ended: its outcome is unknown there.
+        on_all(group, "if rank == 2: saver._writer._settings.parent = None")
+        assert _restored(group, on_all)[0] == 1
+        _save(group, on_all, 2)
+        on_all(group, "saver.close()")
+
+
 @pytest.mark.parametrize("rank", [0, 2])
 def test_a_node_that_dies_before_its_rename_leaves_what_was_acknowledged_on_all(
     tmp_path: Path, nodes: Any, on_all: Any, rank: int
