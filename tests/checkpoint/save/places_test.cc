@@ -2,7 +2,9 @@
 // have.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -342,16 +344,23 @@ TEST_F(PlacesTest, a_node_that_was_fenced_takes_its_lock_again) {
 TEST_F(PlacesTest, one_directory_that_nodes_share_is_refused_as_private) {
   PlacedRanks run;
   const std::string shared = run.directory(0);
+  std::atomic<int> waits = 0;
   run.start([&](std::uint32_t rank, CheckpointerOptions& options) {
     options.directory = shared;
+    options.lock.timeout = std::chrono::minutes(30);
+    options.lock.now = [&] { return Deadline() + waits.load() * std::chrono::seconds(10); };
+    options.lock.pause = [&](nanoseconds) { ++waits; };
     options.lock.machine = Machine{.host = "node" + std::to_string(rank / 2),
                                    .boot_id = "boot-" + std::to_string(rank / 2)};
   });
-  for (const Status& end : run.save(1)) {
-    EXPECT_EQ(end.code(), Code::invalid_argument) << end.message();
-    for (const std::string& part : {shared, std::string("rank 2"), std::string("disks=\"shared\"")})
-      EXPECT_NE(end.message().find(part), std::string::npos) << end.message();
+  for (const std::uint64_t step : {1U, 2U}) {
+    for (const Status& end : run.save(step)) {
+      EXPECT_EQ(end.code(), Code::invalid_argument) << end.message();
+      for (const std::string& part : {shared, std::string("rank 2"), std::string("disks=\"shared\"")})
+        EXPECT_NE(end.message().find(part), std::string::npos) << end.message();
+    }
   }
+  EXPECT_EQ(waits, 0);  // not for the lock of rank 0, which will not end
   run.end();
 }
 
