@@ -118,6 +118,12 @@ def test_every_node_stores_what_its_ranks_have_and_all_restore_the_same(
     with nodes() as group:
         assert _restored(group, on_all) == (3, [[]] * 4)
         shutil.rmtree(folders[1] / "step-000000000003")
+        for said in on_all(group, _RESTORE.format("")):
+            assert "step-000000000003 was on the disks of all nodes" in said
+            assert "not on that of rank 2" in said
+        for node in folders:  # as if it had not been acknowledged
+            (node / "latest").unlink()
+            (node / "latest").symlink_to("step-000000000002")
         step, skipped = _restored(group, on_all)
         assert step == 2
         assert all("step-000000000003: not on the disk of rank 2" in why[0] for why in skipped)

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -160,6 +161,14 @@ class PlacedRanks {
     EXPECT_TRUE(catalog.ok());
     for (const CatalogStep& step : catalog->steps) names.insert(names.begin(), step.name);
     return names;
+  }
+
+  /// Lets `latest` of both nodes lead to a step: no save was acknowledged after it.
+  void point_latest(std::uint64_t step) const {
+    for (const std::string& directory : {first_.path(), second_.path()}) {
+      std::filesystem::remove(directory + "/latest");
+      std::filesystem::create_symlink(step_name(step), directory + "/latest");
+    }
   }
 
   /// From now on `rank` neither sends nor receives, as if its process had ended.

@@ -139,6 +139,7 @@ TEST_F(PlacesTest, a_checkpoint_that_one_node_lacks_is_passed_over_and_saved_aga
       for (const Status& end : run.save(step)) ASSERT_TRUE(end.ok()) << end.message();
     run.end();
     fs::remove_all(run.step_directory(lacks, 2));
+    run.point_latest(1);
     for (const auto& outcome : run.restore()) {
       ASSERT_FALSE(outcome.failure) << outcome.failure->report.status.message();
       EXPECT_EQ(outcome.choice.name, step_name(1));
@@ -154,6 +155,37 @@ TEST_F(PlacesTest, a_checkpoint_that_one_node_lacks_is_passed_over_and_saved_aga
     EXPECT_EQ(manifest_in(run.step_directory(0, 2)), manifest_in(run.step_directory(2, 2)));
     for (const auto& outcome : run.restore()) EXPECT_EQ(outcome.choice.name, step_name(2));
     EXPECT_TRUE(run.damages().empty());
+  }
+}
+
+TEST_F(PlacesTest, a_node_that_comes_back_with_an_old_disk_ends_the_restore) {
+  for (const std::uint32_t lacks : {0U, 2U}) {
+    PlacedRanks run;
+    run.start();
+    for (const std::uint64_t step : {1U, 2U})
+      for (const Status& end : run.save(step)) ASSERT_TRUE(end.ok()) << end.message();
+    run.end();
+    const testing::TempDir kept;
+    fs::copy(run.step_directory(lacks, 2), kept.path(), fs::copy_options::recursive);
+    fs::remove_all(run.step_directory(lacks, 2));
+    for (const auto& outcome : run.restore()) {
+      ASSERT_TRUE(outcome.failure);
+      const std::string_view message = outcome.failure->report.status.message();
+      for (const std::string& part :
+           {step_name(2) + " was on the disks of all nodes", "that of rank " + std::to_string(lacks),
+            "whose newest is " + step_name(1)})
+        EXPECT_NE(message.find(part), std::string::npos) << message;
+    }
+    // One that is damaged is skipped, as in a single directory.
+    fs::create_directory(run.step_directory(lacks, 2));
+    for (const auto& outcome : run.restore()) {
+      ASSERT_FALSE(outcome.failure) << outcome.failure->report.status.message();
+      EXPECT_EQ(outcome.choice.name, step_name(1));
+    }
+    fs::remove_all(run.step_directory(lacks, 2));
+    for (const auto& outcome : run.restore(step_name(1))) EXPECT_FALSE(outcome.failure);
+    fs::copy(kept.path(), run.step_directory(lacks, 2), fs::copy_options::recursive);
+    for (const auto& outcome : run.restore()) EXPECT_EQ(outcome.choice.name, step_name(2));
   }
 }
 
@@ -191,6 +223,7 @@ TEST_F(PlacesTest, retention_keeps_the_same_on_all_nodes) {
   save_all({5});
   run_.end();
   fs::remove_all(run_.step_directory(0, 5));
+  run_.point_latest(4);
   expect_restored(4);
   run_.start(keep_two);
   save_all({6});
