@@ -158,6 +158,24 @@ TEST_F(PlacesTest, a_checkpoint_that_one_node_lacks_is_passed_over_and_saved_aga
   }
 }
 
+TEST_F(PlacesTest, a_partial_checkpoint_of_a_rewound_run_does_not_hide_the_newest_common_one) {
+  run_.start();
+  save_all({1, 2});
+  run_.end();
+  for (const auto& outcome : run_.restore(step_name(1))) ASSERT_FALSE(outcome.failure);
+  run_.start();
+  save_all({3});  // continues step 1
+  run_.end();
+  fs::remove_all(run_.step_directory(2, 3));
+  run_.point_latest(2);
+  for (const auto& outcome : run_.restore()) {
+    ASSERT_FALSE(outcome.failure) << outcome.failure->report.status.message();
+    EXPECT_EQ(outcome.choice.name, step_name(2));
+    ASSERT_EQ(outcome.choice.passed_over.size(), 1U);
+    EXPECT_EQ(outcome.choice.passed_over[0].name, step_name(3));
+  }
+}
+
 TEST_F(PlacesTest, a_node_that_comes_back_with_an_old_disk_ends_the_restore) {
   for (const std::uint32_t lacks : {0U, 2U}) {
     PlacedRanks run;
