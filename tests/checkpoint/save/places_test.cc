@@ -293,16 +293,53 @@ TEST_F(PlacesTest, the_notes_of_rank_0_decide_for_all_nodes) {
 }
 
 TEST_F(PlacesTest, rules_that_only_one_node_has_remove_nothing) {
-  run_.start([](std::uint32_t rank, CheckpointerOptions& options) {
-    if (rank == 0) options.retention.keep_last = 1;
-  });
-  for (const std::uint64_t step : {1U, 2U})
-    for (const Status& end : run_.save(step))
-      EXPECT_NE(end.message().find("must be the same on all ranks"), std::string::npos);
-  EXPECT_TRUE(run_.is_acknowledged_anywhere());
-  run_.end();
-  for (const std::uint32_t rank : {0U, 2U})
-    EXPECT_EQ(run_.steps(rank), (Names{step_name(1), step_name(2)}));
+  for (const std::uint32_t with_rules : {0U, 2U}) {
+    PlacedRanks run;
+    run.start([&](std::uint32_t rank, CheckpointerOptions& options) {
+      if (rank == with_rules) options.retention.keep_last = 1;
+    });
+    for (const std::uint64_t step : {1U, 2U})
+      for (const Status& end : run.save(step))
+        EXPECT_NE(end.message().find("must be the same on all ranks"), std::string::npos);
+    EXPECT_TRUE(run.is_acknowledged_anywhere());
+    run.end();
+    for (const std::uint32_t rank : {0U, 2U})
+      EXPECT_EQ(run.steps(rank), (Names{step_name(1), step_name(2)}));
+  }
+}
+
+// The deadline ends a wait for a rank that has left, with another message.
+TEST_F(PlacesTest, a_rank_that_misses_a_message_tells_the_others_at_once) {
+  struct Case {
+    std::uint32_t rank;
+    std::string key;
+    SaveOutcome outcome;
+  };
+  for (const Case& one : {Case{0, "manifest-", SaveOutcome::failed},
+                          Case{2, "manifest-", SaveOutcome::failed},
+                          Case{3, "manifest-", SaveOutcome::failed},
+                          Case{0, "sealed-", SaveOutcome::unknown},
+                          Case{2, "sealed-", SaveOutcome::unknown},
+                          Case{3, "sealed-", SaveOutcome::unknown}}) {
+    SCOPED_TRACE("rank " + std::to_string(one.rank) + " misses " + one.key);
+    PlacedRanks run;
+    run.start();
+    for (const Status& end : run.save(1)) ASSERT_TRUE(end.ok()) << end.message();
+    run.end();
+    run.break_broadcasts(one.rank, one.key);
+    run.start();
+    for (const Status& end : run.save(2))
+      EXPECT_NE(end.message().find("the broadcast of " + one.key), std::string::npos)
+          << end.message();
+    EXPECT_EQ(run.outcomes(),
+              std::vector<std::optional<SaveOutcome>>(PlacedRanks::kRanks, one.outcome));
+    run.end();
+    run.break_broadcasts(0, "");
+    EXPECT_TRUE(run.damages().empty());
+    const bool is_everywhere = one.rank == 3 && one.outcome == SaveOutcome::unknown;
+    for (const auto& outcome : run.restore())
+      EXPECT_EQ(outcome.choice.name, step_name(is_everywhere ? 2 : 1));
+  }
 }
 
 /// A disk whose calls on some path fail.
@@ -374,6 +411,18 @@ TEST_F(PlaceFaultTest, a_node_that_cannot_publish_leaves_the_previous_checkpoint
     for (const auto& outcome : run.restore()) EXPECT_EQ(outcome.choice.name, step_name(2));
     EXPECT_EQ(manifest_in(run.step_directory(0, 2)).generation, 3U);
   }
+}
+
+TEST_F(PlaceFaultTest, the_generation_of_a_checkpoint_that_may_be_there_is_not_used_again) {
+  run_.start(breaking(0, "rename_noreplace", step_name(2), EIO));
+  save_all({1});
+  is_broken_ = true;
+  for (const Status& end : run_.save(2)) EXPECT_FALSE(end.ok());
+  is_broken_ = false;
+  fs::remove_all(run_.step_directory(2, 2));
+  save_all({3});
+  run_.end();
+  EXPECT_EQ(manifest_in(run_.step_directory(0, 3)).generation, 3U);
 }
 
 TEST_F(PlacesTest, a_node_that_was_fenced_takes_its_lock_again) {
