@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "checkpoint/catalog/notes.h"
+#include "checkpoint/catalog/step_removal.h"
 #include "checkpoint/place_ranks.h"
 #include "support/hooked_file_ops.h"
 
@@ -174,6 +175,22 @@ TEST_F(PlacesTest, a_partial_checkpoint_of_a_rewound_run_does_not_hide_the_newes
     ASSERT_EQ(outcome.choice.passed_over.size(), 1U);
     EXPECT_EQ(outcome.choice.passed_over[0].name, step_name(3));
   }
+}
+
+TEST_F(PlacesTest, what_may_be_the_newest_common_one_is_known_on_one_node) {
+  run_.start();
+  save_all({1, 2, 3, 4});
+  run_.end();
+  run_.point_latest(2);  // after crashes before it moved
+  const auto found = [](const CheckpointDirectory& directory) {
+    return find_perhaps_common(directory, *list_checkpoints(directory));
+  };
+  EXPECT_EQ(found(opened(run_.directory(2))), (Names{step_name(4), step_name(3), step_name(2)}));
+  const testing::TempDir all;
+  auto saver = testing::make_saver(testing::quiet_options(all.path()));
+  const std::vector<testing::OwnedTensor> tensors{testing::counted("w", 3, 1)};
+  ASSERT_TRUE(saver->save(testing::request_of(1, tensors))->wait().ok());
+  EXPECT_TRUE(found(opened(all.path())).empty());
 }
 
 TEST_F(PlacesTest, a_node_that_comes_back_with_an_old_disk_ends_the_restore) {
