@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -162,6 +163,22 @@ class PlacedRanks {
     return names;
   }
 
+  const std::vector<std::optional<SaveOutcome>>& outcomes() const { return outcomes_; }
+  /// From the next start() on every broadcast whose key begins with `key` fails on `rank`, after it
+  /// has arrived there, or was sent.
+  void break_broadcasts(std::uint32_t rank, std::string key) {
+    broken_rank_ = rank;
+    broken_key_ = std::move(key);
+  }
+
+  /// Lets `latest` of both nodes lead to a step: no save was acknowledged after it.
+  void point_latest(std::uint64_t step) const {
+    for (const std::string& directory : {first_.path(), second_.path()}) {
+      std::filesystem::remove(directory + "/latest");
+      std::filesystem::create_symlink(step_name(step), directory + "/latest");
+    }
+  }
+
   /// From now on `rank` neither sends nor receives, as if its process had ended.
   void silence(std::uint32_t rank) { silent_[rank] = true; }
   void speak_again() {
@@ -184,8 +201,8 @@ class PlacedRanks {
   /// A coordinator that fails once its rank is silent, and knows which others are.
   class Mortal final : public Coordinator {
    public:
-    Mortal(std::unique_ptr<Coordinator> target, std::atomic<bool>& is_silent)
-        : target_(std::move(target)), is_silent_(is_silent) {}
+    Mortal(std::unique_ptr<Coordinator> target, std::atomic<bool>& is_silent, std::string broken)
+        : target_(std::move(target)), is_silent_(is_silent), broken_(std::move(broken)) {}
     std::uint32_t rank() const noexcept override { return target_->rank(); }
     std::uint32_t world_size() const noexcept override { return target_->world_size(); }
     Result<std::vector<std::string>> gather(const std::string& key, const std::string& text,
@@ -199,7 +216,10 @@ class PlacedRanks {
     Result<std::string> broadcast(const std::string& key, const std::string& text,
                                   Deadline deadline) override {
       if (is_silent_) return lost();
-      return target_->broadcast(key, text, deadline);
+      Result<std::string> told = target_->broadcast(key, text, deadline);
+      if (!broken_.empty() && key.starts_with(broken_))
+        return Status(Code::io_error, "the broadcast of " + key + " has failed");
+      return told;
     }
 
    private:
@@ -207,6 +227,7 @@ class PlacedRanks {
 
     std::unique_ptr<Coordinator> target_;
     std::atomic<bool>& is_silent_;
+    const std::string broken_;
   };
 
   std::shared_ptr<Coordinator> coordinator(std::uint32_t rank) {
@@ -228,7 +249,8 @@ class PlacedRanks {
                                      : Status();
              }});
     EXPECT_TRUE(made.ok());
-    return std::make_shared<Mortal>(*std::move(made), silent_[rank]);
+    return std::make_shared<Mortal>(*std::move(made), silent_[rank],
+                                    rank == broken_rank_ ? broken_key_ : "");
   }
 
   /// Notes what was there at a restore, as RetentionRules::seen.
@@ -247,6 +269,8 @@ class PlacedRanks {
   TempDir messages_{fast_parent()};
   std::uint64_t session_ = 0;
   std::array<std::atomic<bool>, kRanks> silent_ = {};
+  std::uint32_t broken_rank_ = 0;
+  std::string broken_key_;
   std::vector<std::shared_ptr<Coordinator>> coordinators_;
   std::vector<std::unique_ptr<Checkpointer>> savers_;
   std::vector<std::optional<SaveOutcome>> outcomes_;

@@ -383,7 +383,9 @@ class Writer:
         self.in_flight()  # registers the last one
         generations = [c[3] for c in _list(self.directory) if c[0] in damaged] if damaged else []
         is_known = set(generations) <= set(self._settings.damaged)
-        if parent is not None and parent == self._settings.parent and is_known:
+        # Several ranks must all close or none, and what they know of the last save may differ.
+        is_alone = self._ranks.world_size == 1
+        if is_alone and parent is not None and parent == self._settings.parent and is_known:
             return  # it continues from there anyway
         try:
             self._close_native(None)

@@ -61,6 +61,21 @@ Result<Catalog> list_before_removal(const CheckpointStore& store, CatalogReader&
 
 }  // namespace
 
+std::vector<std::string> find_perhaps_common(const CheckpointStore& store, const Catalog& catalog) {
+  const CatalogStep* const latest = catalog.find(catalog.latest);
+  std::vector<std::string> names;
+  if (latest == nullptr || !latest->is_valid()) return names;
+  bool has_places = false;
+  for (const CatalogStep* const step : {latest, catalog.newest()}) {
+    const Result<CheckpointManifest> manifest = store.read_manifest(step->name);
+    has_places = has_places || !manifest.ok() || !manifest->places.empty();
+  }
+  if (!has_places) return names;
+  for (const CatalogStep& step : catalog.steps)
+    if (step.is_valid() && step.generation >= latest->generation) names.push_back(step.name);
+  return names;
+}
+
 Result<RemovalDecision> decide_removals(const CheckpointStore& store, const RetentionRules& rules,
                                         CatalogReader& catalog, NotesReader& notes) {
   for (;;) {  // ends: each round reads manifests that were not read before

@@ -32,7 +32,9 @@ class OwnerDirectory final : public CheckpointWriter {
   PathAt at(std::string_view name) const { return self() / name; }
 
   const CheckpointStore& store() const noexcept override { return directory_; }
-  bool is_owner() const override { return directory_.ops().info_of(self()).ok(); }
+  bool is_owner() const override {
+    return directory_.ops().info_of(self()).status().code() != Code::not_found;
+  }
   /// Returns the name of a directory in this one: "owner-<token>/step-000000001000-7".
   std::string staging_name(std::uint64_t step, std::uint64_t number) const override;
   /// Steps 8 to 12 of the commit (step_commit.cc).

@@ -36,19 +36,20 @@ Status corrupt(std::string_view what, std::string_view message) {
 }
 
 Status check_ranks(const CheckpointManifest& manifest, std::string_view what) {
+  std::uint64_t count = 0;
+  for (const CheckpointPlace& place : manifest.places) count += place.ranks.size();
+  if (count != manifest.world_size)  // first: then a small text makes no large vector
+    return corrupt(what, fmt::format("\"places\" have {} of {} ranks", count, manifest.world_size));
   std::vector<bool> is_placed(manifest.world_size);
-  std::uint32_t count = 0;
   for (const CheckpointPlace& place : manifest.places) {
     for (const std::uint32_t rank : place.ranks) {
       if (rank >= manifest.world_size || is_placed[rank])
         return corrupt(
             what, fmt::format("\"places\": rank {} of {}, or twice", rank, manifest.world_size));
       is_placed[rank] = true;
-      ++count;
     }
   }
-  if (count == manifest.world_size) return {};
-  return corrupt(what, fmt::format("\"places\" have {} of {} ranks", count, manifest.world_size));
+  return {};
 }
 
 }  // namespace
@@ -114,7 +115,7 @@ Status find_places(CheckpointManifest& manifest, std::span<const std::string> na
 
 std::string place_text(const CheckpointManifest& manifest, const CheckpointFile& file) {
   const CheckpointPlace& place = manifest.places.at(file.place);
-  return fmt::format("on the disk of {} ({} {})", place.host,
+  return fmt::format("on the disk of {} ({} {})", quote_for_message(place.host),
                      place.ranks.size() == 1 ? "rank" : "ranks", fmt::join(place.ranks, ", "));
 }
 

@@ -38,7 +38,7 @@ Status check_places(const CheckpointManifest& manifest, std::string_view what);
 Status find_places(CheckpointManifest& manifest, std::span<const std::string> names,
                    std::string_view what);
 
-/// Describes where a file is, for messages: "on the disk of node7 (ranks 2 and 3)".
+/// Describes where a file is, for messages: on the disk of "node7" (ranks 2, 3).
 std::string place_text(const CheckpointManifest& manifest, const CheckpointFile& file);
 
 }  // namespace stoker

@@ -7,7 +7,6 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -19,7 +18,12 @@ namespace {
 
 std::string read_proc(std::int64_t pid, const char* name) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/" + name);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::string text;
+  std::array<char, 4096> part{};
+  // With read(), because an iterator over the buffer throws if the process has ended meanwhile.
+  while (file.read(part.data(), part.size()), file.gcount() > 0)
+    text.append(part.data(), static_cast<std::size_t>(file.gcount()));
+  return text;
 }
 
 std::string link_of(std::int64_t pid, const char* name) {

@@ -258,8 +258,13 @@ Result<std::optional<RestoreFailure>> RestoreAgreement::compare(const std::strin
 
 Result<RestoreAgreement::Outcome> RestoreAgreement::lead(const RankRequest& request,
                                                          const RestoreTrial& trial) {
-  Result<RestoreChoice> choice =
-      choose(request, [&](const CheckpointReader& reader) { return lead_one(reader, trial); });
+  const auto chosen = [&]() -> Result<RestoreChoice> {
+    if (held_.size() > 1 && request.name.empty())
+      STOKER_TRY(check_acknowledged(held_, request.path));
+    return choose(request,
+                  [&](const CheckpointReader& reader) { return lead_one(reader, trial); });
+  };
+  Result<RestoreChoice> choice = chosen();
   STOKER_TRY(lost_);
   if (failure_) return Outcome{.failure = std::move(failure_)};
   ++round_;

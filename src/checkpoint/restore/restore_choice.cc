@@ -116,17 +116,22 @@ class Chooser {
                                    taken.name + ", which is taken instead, is of another run");
   }
 
-  /// Returns the valid steps. Those that the newest continues come before those abandoned by
+  /// Returns the valid steps. Those that the newest of them continues come before those abandoned by
   /// rewinding: if the newest is damaged, the run continues from its own past.
   std::vector<const CatalogStep*> newest_first(const Catalog& catalog) const {
     std::vector<const CatalogStep*> steps;
     for (const CatalogStep& step : catalog.steps)
       if (step.is_valid()) steps.push_back(&step);
-    if (steps.empty()) return steps;
-    const StepSummary* newest = steps.front()->summary.get();
+    // What only some nodes have says nothing about the others. It stays in front, and is skipped.
+    const auto first = std::ranges::find_if(steps, [&](const CatalogStep* step) {
+      return !request_.may_restore || request_.may_restore(*step).ok();
+    });
+    if (first == steps.end()) return steps;
+    const StepSummary* newest = (*first)->summary.get();
     if (is_newest_lost(catalog)) newest = lost_.get();
-    std::ranges::stable_partition(
-        steps, [&](const CatalogStep* step) { return continues(*newest, *step->summary); });
+    std::ranges::stable_partition(first, steps.end(), [&](const CatalogStep* step) {
+      return continues(*newest, *step->summary);
+    });
     return steps;
   }
 

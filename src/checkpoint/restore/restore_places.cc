@@ -37,11 +37,15 @@ Result<HeldCheckpoints> list_held(const std::function<Result<StoreHandle>()>& op
   // What only the catalog file says is checked when the checkpoint is opened.
   STOKER_ASSIGN(const Catalog catalog, CatalogReader(*store).list_newest());
   for (const CatalogStep& step : catalog.steps) {
-    if (step.is_valid())
+    if (step.is_valid()) {
       held.checkpoints.push_back(
           {.name = step.name, .generation = step.generation, .line = step.summary->line});
-    else if (!is_damage(step.problem) && !step.is_superseded())
+      if (step.name == catalog.latest) held.latest = step.name;
+      continue;
+    }
+    if (!is_damage(step.problem) && !step.is_superseded())
       return step.problem.with_context(step.name + " cannot be read, and may be the newest");
+    held.damaged.push_back(step.name);
   }
   return held;
 }
@@ -58,7 +62,9 @@ std::string format_held(const HeldCheckpoints& held) {
   return message_text({{"host", held.host},
                        {"names", Json::array_of(names)},
                        {"generations", Json::array_of(generations)},
-                       {"lines", Json::array_of(lines)}});
+                       {"lines", Json::array_of(lines)},
+                       {"latest", held.latest},
+                       {"damaged", Json::array_of(held.damaged)}});
 }
 
 Result<HeldCheckpoints> parse_held(std::string_view text) {
@@ -67,6 +73,8 @@ Result<HeldCheckpoints> parse_held(std::string_view text) {
   std::vector<std::string> names = members.texts("names");
   const std::vector<std::uint64_t> generations = members.numbers("generations");
   std::vector<std::string> lines = members.texts("lines");
+  held.latest = members.text("latest");
+  held.damaged = members.texts("damaged");
   STOKER_TRY(members.check(names.size() == generations.size() && names.size() == lines.size()));
   for (std::size_t i = 0; i < names.size(); ++i)
     held.checkpoints.push_back(
@@ -87,6 +95,31 @@ Status check_common(std::span<const HeldCheckpoints> ranks, const CatalogStep& s
     if (has(ranks[rank], wanted)) continue;
     return {Code::corrupt, fmt::format("{}: not on the disk of {}, {}", step.name,
                                        rank_text(ranks, rank), newest_text(ranks[rank]))};
+  }
+  return {};
+}
+
+Status check_acknowledged(std::span<const HeldCheckpoints> ranks, const std::string& path) {
+  const auto& first = ranks.front().checkpoints;  // newest first
+  const auto common = std::ranges::find_if(first, [&](const HeldCheckpoint& one) {
+    return std::ranges::all_of(ranks, [&](const auto& held) { return has(held, one); });
+  });
+  if (common == first.end()) return {};
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    for (const HeldCheckpoint& one : ranks[rank].checkpoints) {
+      if (one.name != ranks[rank].latest || one.generation <= common->generation) continue;
+      const auto other = std::ranges::find_if(ranks, [&](const HeldCheckpoints& held) {
+        return !has(held, one) && std::ranges::find(held.damaged, one.name) == held.damaged.end();
+      });
+      if (other == ranks.end()) continue;
+      const auto lacking = static_cast<std::size_t>(other - ranks.begin());
+      return {Code::corrupt,
+              fmt::format("{}: {} was on the disks of all nodes, because `latest` leads to it on "
+                          "{}, and is not on that of {}, {}. Attach the disk that has it. To lose "
+                          "it and continue from {}, which all nodes have, name that in restore()",
+                          path, one.name, rank_text(ranks, rank), rank_text(ranks, lacking),
+                          newest_text(*other), common->name)};
+    }
   }
   return {};
 }

@@ -25,6 +25,9 @@ struct HeldCheckpoint {
 struct HeldCheckpoints {
   std::string host;                         ///< For messages.
   std::vector<HeldCheckpoint> checkpoints;  ///< Newest first.
+  /// Name of the one that `latest` leads to, if it is valid. It was in every place once.
+  std::string latest = {};
+  std::vector<std::string> damaged = {};  ///< Names of what cannot be read.
 };
 
 /// Lists the store; one that does not exist has nothing. The error is that of a checkpoint that
@@ -41,6 +44,12 @@ std::string name_of(const HeldCheckpoints& held, std::uint64_t generation, std::
 
 /// `corrupt`, naming a rank that lacks it, unless all ranks have the checkpoint of rank 0.
 Status check_common(std::span<const HeldCheckpoints> ranks, const CatalogStep& step);
+
+/// `corrupt`, naming a rank that lacks it, if `latest` of some rank leads to a checkpoint that is
+/// newer than all that every rank has: a node has come back with another disk, and to continue from
+/// an older checkpoint would lose an acknowledged one. One that is damaged on a rank does not count,
+/// nor does anything if no checkpoint is common.
+Status check_acknowledged(std::span<const HeldCheckpoints> ranks, const std::string& path);
 
 /// Adds to `choice` the newer checkpoints that rank 0 lacks. `corrupt` if nothing was chosen, but
 /// some rank has checkpoints: the run must not start over unnoticed.

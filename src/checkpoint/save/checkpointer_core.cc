@@ -287,7 +287,7 @@ void Checkpointer::Core::settle(const Verdict& verdict) {
 Status Checkpointer::Core::introduce_place(SaveJob& job, BeginMessage& message) {
   if (!options_.has_private_disks) return {};
   STOKER_TRY(introduce(options_, message));
-  if (!leads_place_) return {};
+  if (!leads_place_ || !message.failure.ok()) return {};  // the save fails without a lock as well
   bool is_idle = false;
   {
     MutexLock lock(mutex_);
@@ -322,8 +322,8 @@ Result<Verdict> Checkpointer::Core::agree_and_plan(SaveJob& job) {
       // All ranks count the same verdicts.
       if (++lock_count > kLockRoundsMax)
         return Status(Code::unavailable, "the directories of the ranks keep changing");
-      leads_place_ = rank > 0 && leads_place(verdict.places, rank);
       if (planned.ok()) planned = check_not_shared(options_, verdict, rank);
+      leads_place_ = planned.ok() && rank > 0 && leads_place(verdict.places, rank);
       continue;
     }
     job.places = verdict.places;

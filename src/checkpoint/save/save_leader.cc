@@ -354,6 +354,11 @@ void SaveLeader::let_go() {
   held.swap(held_);
 }
 
+void SaveLeader::let_go_if_fenced() {
+  const std::shared_ptr<Held> held = this->held();
+  if (held != nullptr && !held->writer->is_owner()) let_go();
+}
+
 void SaveLeader::discard(const SaveJob& job) {
   const std::shared_ptr<Held> held = this->held();
   if (held == nullptr) return;

@@ -88,6 +88,9 @@ class SaveLeader {
   /// Returns `failure`; `unavailable` with the cause if a rank has abandoned the save or another
   /// writer has taken over. Call it before discard().
   Status explain(const SaveJob& job, const Status& failure);
+  /// After a save that has failed elsewhere: if another writer has taken over, the next save takes
+  /// the lock again.
+  void let_go_if_fenced();
 
   /// Releases the lock. No save may be in flight.
   void release() { let_go(); }

@@ -63,35 +63,45 @@ EndMessage SaveLeader::commit_place(const SaveJob& job, const MadeManifest& made
     }
   }
   rounds.finish(status.ok() ? status : explain(job, status));
-  if (!rounds.is_sealed()) return fail_staged(job, rounds.failure());
-  EndMessage end{.generation = manifest.generation, .line = manifest.line};
+  if (rounds.outcome() == SaveOutcome::failed) return fail_staged(job, rounds.failure());
+  EndMessage end{.outcome = rounds.outcome(),
+                 .generation = manifest.generation,
+                 .line = manifest.line,
+                 .failure = rounds.failure()};
+  // A place may have it, so the generation is used up, also if this place never sees it.
+  if (held != nullptr) held->committed.learn_generation(manifest.generation);
   if (!rounds.is_durable()) {
     if (stage == CommitStage::staged) discard(job);
     std::uint64_t& seen = retention_.seen[manifest.line];
     seen = std::max(seen, manifest.generation);
-    end.outcome = SaveOutcome::unknown;
-    end.failure = rounds.failure();
     return end;
   }
-  end.outcome = SaveOutcome::committed;
   move_head(manifest);
-  retention_.family = continue_lineage(manifest.lineage, manifest.line, manifest.generation);
-  if (!status.ok())
-    end.failure = explain_behind_commit(status, "`latest` did not move", *held);
-  else
-    static_cast<void>(add_to_catalog(manifest, *held));
+  try {
+    retention_.family = continue_lineage(manifest.lineage, manifest.line, manifest.generation);
+    if (!status.ok())
+      end.failure = explain_behind_commit(status, "`latest` did not move", *held);
+    else
+      static_cast<void>(add_to_catalog(manifest, *held));
+  } catch (const std::bad_alloc&) {
+    end.failure = Status::from_errno(ENOMEM, "commit", step_name(manifest.step));
+  }
   return end;
 }
 
 void SaveLeader::choose_kept(std::span<const PlaceReport> reports, EndMessage& end) {
   const std::shared_ptr<Held> held = this->held();
-  if (held == nullptr || retention_.keep_all() || end.outcome != SaveOutcome::committed) return;
-  if (!std::ranges::all_of(reports, &PlaceReport::has_rules)) {
+  if (held == nullptr || end.outcome != SaveOutcome::committed) return;
+  const bool has_rules = !retention_.keep_all();
+  if (!std::ranges::all_of(
+          reports, [&](const PlaceReport& report) { return report.has_rules == has_rules; })) {
     end.failure = Status(Code::invalid_argument,
                          "it is committed, but nothing old was removed: the rules of what to keep "
-                         "must be the same on all ranks, and a rank of another node has none");
+                         "must be the same on all ranks, and only one of rank 0 and a rank of "
+                         "another node has any");
     return;
   }
+  if (!has_rules) return;
   const RetentionRules rules = rules_for_common(retention_, held->committed.catalog(), reports);
   const Result<RemovalDecision> decided =
       decide_removals(*held->stores.writer, rules, held->committed.reader(), held->notes);
@@ -101,11 +111,12 @@ void SaveLeader::choose_kept(std::span<const PlaceReport> reports, EndMessage& e
   }
   end.drop = ids_of(decided->catalog, decided->names);
   end.keep = ids_to_keep(decided->catalog, end.drop, reports);
+  end.has_decided = true;
 }
 
 Status SaveLeader::retire_others(const EndMessage& end) {
   const std::shared_ptr<Held> held = this->held();
-  if (held == nullptr || retention_.keep_all() || end.outcome != SaveOutcome::committed) return {};
+  if (held == nullptr || retention_.keep_all() || !end.has_decided) return {};
   try {
     RetentionReport retired = retire_dropped(end, *held);
     const RetentionRules rules = rules_for_rest(retention_, held->committed.catalog(), end.keep);

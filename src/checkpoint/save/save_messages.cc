@@ -92,6 +92,7 @@ std::string format_message(const EndMessage& message) {
                        {"generation", message.generation},
                        {"line", message.line},
                        {"failure", failure_json(message.failure)},
+                       {"has_decided", message.has_decided ? 1U : 0U},
                        {"keep", Json::array_of(message.keep)},
                        {"drop", Json::array_of(message.drop)}});
 }
@@ -167,6 +168,7 @@ Result<EndMessage> parse_end_message(std::string_view text) {
                      .generation = members.number("generation"),
                      .line = members.text("line"),
                      .failure = members.failure(),
+                     .has_decided = members.number("has_decided") != 0,
                      .keep = members.texts("keep"),
                      .drop = members.texts("drop")};
   return if_good(members, std::move(message),

@@ -92,8 +92,9 @@ struct EndMessage {
   std::uint64_t generation = 0;
   std::string line = {};
   Status failure = {};
-  /// What retention keeps and removes in all of several places, by checkpoint_id(). What is in
-  /// neither list is not in all places: each decides about it.
+  bool has_decided = false;  ///< Rank 0 has decided for all of several places. Otherwise all stay.
+  /// What retention keeps and removes in all of them, by checkpoint_id(). What is in neither list is
+  /// not in all places: each decides about it.
   std::vector<std::string> keep = {};
   std::vector<std::string> drop = {};
 };

@@ -117,11 +117,13 @@ RetentionRules rules_for_common(RetentionRules rules, const Catalog& catalog,
 }
 
 std::vector<std::string> ids_of(const Catalog& catalog, std::span<const std::string> names) {
-  std::vector<std::string> ids;
+  const std::set<std::string_view> wanted(names.begin(), names.end());
+  std::set<std::string> ids;
   for (const CatalogStep& step : catalog.steps)
-    if (step.is_valid() && std::ranges::find(names, step.name) != names.end())
-      ids.push_back(id_of(step));
-  return ids;
+    if (step.is_valid() && wanted.contains(step.name)) ids.insert(id_of(step));
+  for (const CatalogStep& step : catalog.steps)
+    if (step.is_valid() && !wanted.contains(step.name)) ids.erase(id_of(step));
+  return {ids.begin(), ids.end()};
 }
 
 std::vector<std::string> ids_to_keep(const Catalog& catalog, std::span<const std::string> drop,

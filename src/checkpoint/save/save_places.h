@@ -51,7 +51,8 @@ PlaceReport report_of(const Catalog& catalog, const AllNotes& notes);
 /// that not all of them have do not count, and what one has pinned stays.
 RetentionRules rules_for_common(RetentionRules rules, const Catalog& catalog,
                                 std::span<const PlaceReport> others);
-/// Returns the ids of the checkpoints of these names.
+/// Returns the ids of the checkpoints that have none but these names: after a crash one may have a
+/// second name, as a superseded checkpoint.
 std::vector<std::string> ids_of(const Catalog& catalog, std::span<const std::string> names);
 /// Returns what stays in every place: checkpoints that all have, except `drop`, and pinned ones. If
 /// a place cannot read some of its checkpoints, what another one has alone stays as well.

@@ -217,6 +217,17 @@ EndMessage SaveWorker::give_up(const SaveJob& job, const Result<WrittenPart>& wr
 
 namespace {
 
+/// Runs `act`, and returns its Status or Result; a failure if memory is short. A rank that left the
+/// save with an exception would let the others wait until the deadline.
+template <typename Act>
+auto with_memory(const Act& act) -> decltype(act()) {
+  try {
+    return act();
+  } catch (const std::bad_alloc&) {
+    return Status::from_errno(ENOMEM, "commit a checkpoint", "");
+  }
+}
+
 Result<std::vector<CheckpointPart>> parts_of(std::span<const PartMessage> messages) {
   std::vector<CheckpointPart> parts;
   for (std::size_t rank = 0; rank < messages.size(); ++rank) {
@@ -231,40 +242,60 @@ Result<std::vector<CheckpointPart>> parts_of(std::span<const PartMessage> messag
 
 PartMessage SaveWorker::placed_part(const SaveJob& job, const Result<WrittenPart>& written) {
   const std::uint32_t rank = parts_.coordinator.rank();
+  const bool reports = rank != 0 && leads_place(job.places, rank);
   PartMessage own{.failure = written.status()};
-  if (!written.ok()) return own;
-  own.part = format_checkpoint_part(written->part);
-  if (rank == 0 || !leads_place(job.places, rank)) return own;
-  Result<PlaceReport> report = parts_.leader->report();
-  own.failure = report.status().with_context("rank " + std::to_string(rank));
-  if (report.ok()) own.report = *std::move(report);
+  if (!written.ok()) {
+    if (reports) own.failure = parts_.leader->explain(job, written.status());
+    return own;
+  }
+  own.failure = with_memory([&]() -> Status {
+    own.part = format_checkpoint_part(written->part);
+    if (!reports) return {};
+    STOKER_ASSIGN(own.report, parts_.leader->report());
+    return {};
+  });
+  own.failure = own.failure.with_context("rank " + std::to_string(rank));
   return own;
 }
 
 EndMessage SaveWorker::lead_places(SaveJob& job, const Result<WrittenPart>& written) {
   std::vector<PlaceReport> reports;
-  const auto made = [&]() -> Result<SaveLeader::MadeManifest> {
-    STOKER_ASSIGN(const std::vector<PartMessage> heard, hear_parts(job, placed_part(job, written)));
-    STOKER_ASSIGN(std::vector<CheckpointPart> parts, parts_of(heard));
-    for (const PartMessage& message : heard)
-      if (message.report) reports.push_back(*message.report);
-    return parts_.leader->merge(job, std::move(parts), reports);
-  }();
-  ManifestMessage message{.failure = parts_.leader->explain(job, made.status())};
-  if (made.ok()) message.manifest = made->text;
+  std::string text;
+  const Result<SaveLeader::MadeManifest> made = with_memory(
+      [&]() -> Result<SaveLeader::MadeManifest> {
+        STOKER_ASSIGN(const std::vector<PartMessage> heard,
+                      hear_parts(job, placed_part(job, written)));
+        STOKER_ASSIGN(std::vector<CheckpointPart> parts, parts_of(heard));
+        for (const PartMessage& message : heard)
+          if (message.report) reports.push_back(*message.report);
+        STOKER_ASSIGN(SaveLeader::MadeManifest merged,
+                      parts_.leader->merge(job, std::move(parts), reports));
+        text = format_message(ManifestMessage{.manifest = merged.text});
+        return merged;
+      });
+  const Status failure = parts_.leader->explain(job, made.status());
+  if (!made.ok()) text = format_message(ManifestMessage{.failure = failure});
   const Status told =
-      parts_.coordinator.broadcast(key_of("manifest", job), format_message(message), job.deadline)
-          .status();
-  if (message.failure.ok()) message.failure = told;
-  if (!message.failure.ok()) {
+      parts_.coordinator.broadcast(key_of("manifest", job), text, job.deadline).status();
+  if (!made.ok()) {
     parts_.leader->discard(job);
-    return {.outcome = SaveOutcome::failed, .failure = message.failure};
+    return {.outcome = SaveOutcome::failed, .failure = failure};
   }
   PlaceRounds rounds(parts_.coordinator, job.number, job.deadline);
+  if (!told.ok()) {  // the others may have it all the same
+    rounds.finish(told);
+    parts_.leader->discard(job);
+    return {.outcome = rounds.outcome(), .failure = told};
+  }
   EndMessage end = parts_.leader->commit_place(job, *made, rounds);
   if (rounds.is_sealed()) parts_.coordinator.withdraw(key_of("manifest", job));  // all have it
-  if (end.failure.ok()) parts_.leader->choose_kept(reports, end);
-  if (end.failure.ok()) end.failure = parts_.leader->retire_others(end);
+  if (end.failure.ok()) {
+    end.failure = with_memory([&]() -> Status {
+      parts_.leader->choose_kept(reports, end);
+      STOKER_TRY(end.failure);
+      return parts_.leader->retire_others(end);
+    });
+  }
   static_cast<void>(
       parts_.coordinator.broadcast(key_of("end", job), format_message(end), job.deadline));
   return end;
@@ -273,33 +304,34 @@ EndMessage SaveWorker::lead_places(SaveJob& job, const Result<WrittenPart>& writ
 EndMessage SaveWorker::follow_places(SaveJob& job, const Result<WrittenPart>& written) {
   const bool leads = leads_place(job.places, parts_.coordinator.rank());
   const PartMessage own = placed_part(job, written);
-  const auto told = [&]() -> Result<ManifestMessage> {
+  const Result<ManifestMessage> told = with_memory([&]() -> Result<ManifestMessage> {
     STOKER_TRY(
         parts_.coordinator.gather(key_of("part", job), format_message(own), job.deadline).status());
     STOKER_ASSIGN(const std::string text,
                   parts_.coordinator.broadcast(key_of("manifest", job), "", job.deadline));
     return parse_manifest_message(text);
-  }();
+  });
+  PlaceRounds rounds(parts_.coordinator, job.number, job.deadline);
   if (!told.ok() || !told->failure.ok()) {
-    EndMessage end{.outcome = SaveOutcome::failed};
     // Without an answer no place has published it, because this rank has not said that it is
     // sealed.
-    end.failure = told.ok() ? told->failure : told.status();
-    if (leads) parts_.leader->discard(job);
-    return end;
+    if (!told.ok()) rounds.refuse(told.status());
+    if (leads) {
+      parts_.leader->let_go_if_fenced();
+      parts_.leader->discard(job);
+    }
+    return {.outcome = SaveOutcome::failed, .failure = told.ok() ? told->failure : told.status()};
   }
-  PlaceRounds rounds(parts_.coordinator, job.number, job.deadline);
   Result<CheckpointManifest> manifest =
-      parse_checkpoint_manifest(told->manifest, "the manifest of rank 0");
+      with_memory([&] { return parse_checkpoint_manifest(told->manifest, "the manifest of rank 0"); });
   EndMessage end;
   if (leads && manifest.ok()) {
     end = parts_.leader->commit_place(
         job, {.manifest = *std::move(manifest), .text = told->manifest}, rounds);
   } else {
     rounds.finish(manifest.status());
-    end.failure = rounds.failure();
-    end.outcome = rounds.is_sealed() ? SaveOutcome::unknown : SaveOutcome::failed;
-    if (rounds.is_durable()) end.outcome = SaveOutcome::committed;
+    if (leads) parts_.leader->discard(job);
+    end = {.outcome = rounds.outcome(), .failure = rounds.failure()};
     if (manifest.ok()) end.generation = manifest->generation;
     if (manifest.ok()) end.line = manifest->line;
   }

@@ -103,9 +103,11 @@ Status check_metric(const CheckpointStore& store, const Catalog& catalog, const 
                                           : "existing values: " + names));
 }
 
-Result<Choice> choose(const CheckpointStore& store, const RetentionRules& rules, Context& context) {
+Result<Choice> choose(const CheckpointStore& store, RetentionRules rules, Context& context) {
   CatalogReader reader(store);
   NotesReader notes_reader(store);
+  STOKER_ASSIGN(const Catalog listed, reader.list());
+  rules.replicating = find_perhaps_common(store, listed);
   STOKER_ASSIGN(const RemovalDecision decision,
                 decide_removals(store, rules, reader, notes_reader));
   const auto& [catalog, notes, names] = decision;

@@ -67,7 +67,9 @@ TEST(CheckpointPlacesTest, a_reader_uses_the_copy_that_it_has) {
   EXPECT_EQ(second.tensors[2].file, 1U);
   EXPECT_EQ(second.tensors[2].begin_bytes, 4136U);
   EXPECT_EQ(second.tensors[0].file, 0U);  // nobody else has it
-  EXPECT_EQ(place_text(second, second.files[0]), "on the disk of node-a (rank 0)");
+  EXPECT_EQ(place_text(second, second.files[0]), "on the disk of \"node-a\" (rank 0)");
+  second.places[0].host = "\x1b[2J";  // from a file: it must not reach a terminal
+  EXPECT_EQ(place_text(second, second.files[0]).find('\x1b'), std::string::npos);
 
   CheckpointManifest both = placed_manifest();
   ASSERT_TRUE(find_places(both, std::vector{place_name(0), place_name(1)}, "step").ok());

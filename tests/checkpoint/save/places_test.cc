@@ -2,7 +2,9 @@
 // have.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "checkpoint/catalog/notes.h"
+#include "checkpoint/catalog/step_removal.h"
 #include "checkpoint/place_ranks.h"
 #include "support/hooked_file_ops.h"
 
@@ -137,6 +140,7 @@ TEST_F(PlacesTest, a_checkpoint_that_one_node_lacks_is_passed_over_and_saved_aga
       for (const Status& end : run.save(step)) ASSERT_TRUE(end.ok()) << end.message();
     run.end();
     fs::remove_all(run.step_directory(lacks, 2));
+    run.point_latest(1);
     for (const auto& outcome : run.restore()) {
       ASSERT_FALSE(outcome.failure) << outcome.failure->report.status.message();
       EXPECT_EQ(outcome.choice.name, step_name(1));
@@ -152,6 +156,71 @@ TEST_F(PlacesTest, a_checkpoint_that_one_node_lacks_is_passed_over_and_saved_aga
     EXPECT_EQ(manifest_in(run.step_directory(0, 2)), manifest_in(run.step_directory(2, 2)));
     for (const auto& outcome : run.restore()) EXPECT_EQ(outcome.choice.name, step_name(2));
     EXPECT_TRUE(run.damages().empty());
+  }
+}
+
+TEST_F(PlacesTest, a_partial_checkpoint_of_a_rewound_run_does_not_hide_the_newest_common_one) {
+  run_.start();
+  save_all({1, 2});
+  run_.end();
+  for (const auto& outcome : run_.restore(step_name(1))) ASSERT_FALSE(outcome.failure);
+  run_.start();
+  save_all({3});  // continues step 1
+  run_.end();
+  fs::remove_all(run_.step_directory(2, 3));
+  run_.point_latest(2);
+  for (const auto& outcome : run_.restore()) {
+    ASSERT_FALSE(outcome.failure) << outcome.failure->report.status.message();
+    EXPECT_EQ(outcome.choice.name, step_name(2));
+    ASSERT_EQ(outcome.choice.passed_over.size(), 1U);
+    EXPECT_EQ(outcome.choice.passed_over[0].name, step_name(3));
+  }
+}
+
+TEST_F(PlacesTest, what_may_be_the_newest_common_one_is_known_on_one_node) {
+  run_.start();
+  save_all({1, 2, 3, 4});
+  run_.end();
+  run_.point_latest(2);  // after crashes before it moved
+  const auto found = [](const CheckpointDirectory& directory) {
+    return find_perhaps_common(directory, *list_checkpoints(directory));
+  };
+  EXPECT_EQ(found(opened(run_.directory(2))), (Names{step_name(4), step_name(3), step_name(2)}));
+  const testing::TempDir all;
+  auto saver = testing::make_saver(testing::quiet_options(all.path()));
+  const std::vector<testing::OwnedTensor> tensors{testing::counted("w", 3, 1)};
+  ASSERT_TRUE(saver->save(testing::request_of(1, tensors))->wait().ok());
+  EXPECT_TRUE(found(opened(all.path())).empty());
+}
+
+TEST_F(PlacesTest, a_node_that_comes_back_with_an_old_disk_ends_the_restore) {
+  for (const std::uint32_t lacks : {0U, 2U}) {
+    PlacedRanks run;
+    run.start();
+    for (const std::uint64_t step : {1U, 2U})
+      for (const Status& end : run.save(step)) ASSERT_TRUE(end.ok()) << end.message();
+    run.end();
+    const testing::TempDir kept;
+    fs::copy(run.step_directory(lacks, 2), kept.path(), fs::copy_options::recursive);
+    fs::remove_all(run.step_directory(lacks, 2));
+    for (const auto& outcome : run.restore()) {
+      ASSERT_TRUE(outcome.failure);
+      const std::string_view message = outcome.failure->report.status.message();
+      for (const std::string& part :
+           {step_name(2) + " was on the disks of all nodes", "that of rank " + std::to_string(lacks),
+            "whose newest is " + step_name(1)})
+        EXPECT_NE(message.find(part), std::string::npos) << message;
+    }
+    // One that is damaged is skipped, as in a single directory.
+    fs::create_directory(run.step_directory(lacks, 2));
+    for (const auto& outcome : run.restore()) {
+      ASSERT_FALSE(outcome.failure) << outcome.failure->report.status.message();
+      EXPECT_EQ(outcome.choice.name, step_name(1));
+    }
+    fs::remove_all(run.step_directory(lacks, 2));
+    for (const auto& outcome : run.restore(step_name(1))) EXPECT_FALSE(outcome.failure);
+    fs::copy(kept.path(), run.step_directory(lacks, 2), fs::copy_options::recursive);
+    for (const auto& outcome : run.restore()) EXPECT_EQ(outcome.choice.name, step_name(2));
   }
 }
 
@@ -189,6 +258,7 @@ TEST_F(PlacesTest, retention_keeps_the_same_on_all_nodes) {
   save_all({5});
   run_.end();
   fs::remove_all(run_.step_directory(0, 5));
+  run_.point_latest(4);
   expect_restored(4);
   run_.start(keep_two);
   save_all({6});
@@ -240,16 +310,53 @@ TEST_F(PlacesTest, the_notes_of_rank_0_decide_for_all_nodes) {
 }
 
 TEST_F(PlacesTest, rules_that_only_one_node_has_remove_nothing) {
-  run_.start([](std::uint32_t rank, CheckpointerOptions& options) {
-    if (rank == 0) options.retention.keep_last = 1;
-  });
-  for (const std::uint64_t step : {1U, 2U})
-    for (const Status& end : run_.save(step))
-      EXPECT_NE(end.message().find("must be the same on all ranks"), std::string::npos);
-  EXPECT_TRUE(run_.is_acknowledged_anywhere());
-  run_.end();
-  for (const std::uint32_t rank : {0U, 2U})
-    EXPECT_EQ(run_.steps(rank), (Names{step_name(1), step_name(2)}));
+  for (const std::uint32_t with_rules : {0U, 2U}) {
+    PlacedRanks run;
+    run.start([&](std::uint32_t rank, CheckpointerOptions& options) {
+      if (rank == with_rules) options.retention.keep_last = 1;
+    });
+    for (const std::uint64_t step : {1U, 2U})
+      for (const Status& end : run.save(step))
+        EXPECT_NE(end.message().find("must be the same on all ranks"), std::string::npos);
+    EXPECT_TRUE(run.is_acknowledged_anywhere());
+    run.end();
+    for (const std::uint32_t rank : {0U, 2U})
+      EXPECT_EQ(run.steps(rank), (Names{step_name(1), step_name(2)}));
+  }
+}
+
+// The deadline ends a wait for a rank that has left, with another message.
+TEST_F(PlacesTest, a_rank_that_misses_a_message_tells_the_others_at_once) {
+  struct Case {
+    std::uint32_t rank;
+    std::string key;
+    SaveOutcome outcome;
+  };
+  for (const Case& one : {Case{0, "manifest-", SaveOutcome::failed},
+                          Case{2, "manifest-", SaveOutcome::failed},
+                          Case{3, "manifest-", SaveOutcome::failed},
+                          Case{0, "sealed-", SaveOutcome::unknown},
+                          Case{2, "sealed-", SaveOutcome::unknown},
+                          Case{3, "sealed-", SaveOutcome::unknown}}) {
+    SCOPED_TRACE("rank " + std::to_string(one.rank) + " misses " + one.key);
+    PlacedRanks run;
+    run.start();
+    for (const Status& end : run.save(1)) ASSERT_TRUE(end.ok()) << end.message();
+    run.end();
+    run.break_broadcasts(one.rank, one.key);
+    run.start();
+    for (const Status& end : run.save(2))
+      EXPECT_NE(end.message().find("the broadcast of " + one.key), std::string::npos)
+          << end.message();
+    EXPECT_EQ(run.outcomes(),
+              std::vector<std::optional<SaveOutcome>>(PlacedRanks::kRanks, one.outcome));
+    run.end();
+    run.break_broadcasts(0, "");
+    EXPECT_TRUE(run.damages().empty());
+    const bool is_everywhere = one.rank == 3 && one.outcome == SaveOutcome::unknown;
+    for (const auto& outcome : run.restore())
+      EXPECT_EQ(outcome.choice.name, step_name(is_everywhere ? 2 : 1));
+  }
 }
 
 /// A disk whose calls on some path fail.
@@ -323,19 +430,54 @@ TEST_F(PlaceFaultTest, a_node_that_cannot_publish_leaves_the_previous_checkpoint
   }
 }
 
+TEST_F(PlaceFaultTest, the_generation_of_a_checkpoint_that_may_be_there_is_not_used_again) {
+  run_.start(breaking(0, "rename_noreplace", step_name(2), EIO));
+  save_all({1});
+  is_broken_ = true;
+  for (const Status& end : run_.save(2)) EXPECT_FALSE(end.ok());
+  is_broken_ = false;
+  fs::remove_all(run_.step_directory(2, 2));
+  save_all({3});
+  run_.end();
+  EXPECT_EQ(manifest_in(run_.step_directory(0, 3)).generation, 3U);
+}
+
+TEST_F(PlacesTest, a_node_that_was_fenced_takes_its_lock_again) {
+  for (const std::uint32_t rank : {0U, 2U}) {
+    PlacedRanks run;
+    run.start();
+    for (const Status& end : run.save(1)) ASSERT_TRUE(end.ok()) << end.message();
+    for (const auto& entry : fs::directory_iterator(run.directory(rank)))
+      if (entry.path().filename().string().starts_with("owner-")) fs::remove_all(entry.path());
+    for (const Status& end : run.save(2))
+      EXPECT_NE(end.message().find("another writer has taken over"), std::string::npos)
+          << end.message();
+    for (const Status& end : run.save(3)) EXPECT_TRUE(end.ok()) << end.message();
+    run.end();
+    for (const auto& outcome : run.restore()) EXPECT_EQ(outcome.choice.name, step_name(3));
+  }
+}
+
 TEST_F(PlacesTest, one_directory_that_nodes_share_is_refused_as_private) {
   PlacedRanks run;
   const std::string shared = run.directory(0);
+  std::atomic<int> waits = 0;
   run.start([&](std::uint32_t rank, CheckpointerOptions& options) {
     options.directory = shared;
+    options.lock.timeout = std::chrono::minutes(30);
+    options.lock.now = [&] { return Deadline() + waits.load() * std::chrono::seconds(10); };
+    options.lock.pause = [&](nanoseconds) { ++waits; };
     options.lock.machine = Machine{.host = "node" + std::to_string(rank / 2),
                                    .boot_id = "boot-" + std::to_string(rank / 2)};
   });
-  for (const Status& end : run.save(1)) {
-    EXPECT_EQ(end.code(), Code::invalid_argument) << end.message();
-    for (const std::string& part : {shared, std::string("rank 2"), std::string("disks=\"shared\"")})
-      EXPECT_NE(end.message().find(part), std::string::npos) << end.message();
+  for (const std::uint64_t step : {1U, 2U}) {
+    for (const Status& end : run.save(step)) {
+      EXPECT_EQ(end.code(), Code::invalid_argument) << end.message();
+      for (const std::string& part : {shared, std::string("rank 2"), std::string("disks=\"shared\"")})
+        EXPECT_NE(end.message().find(part), std::string::npos) << end.message();
+    }
   }
+  EXPECT_EQ(waits, 0);  // not for the lock of rank 0, which will not end
   run.end();
 }
 

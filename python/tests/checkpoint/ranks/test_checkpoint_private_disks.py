@@ -118,6 +118,12 @@ def test_every_node_stores_what_its_ranks_have_and_all_restore_the_same(
     with nodes() as group:
         assert _restored(group, on_all) == (3, [[]] * 4)
         shutil.rmtree(folders[1] / "step-000000000003")
+        for said in on_all(group, _RESTORE.format("")):
+            assert "step-000000000003 was on the disks of all nodes" in said
+            assert "not on that of rank 2" in said
+        for node in folders:  # as if it had not been acknowledged
+            (node / "latest").unlink()
+            (node / "latest").symlink_to("step-000000000002")
         step, skipped = _restored(group, on_all)
         assert step == 2
         assert all("step-000000000003: not on the disk of rank 2" in why[0] for why in skipped)
@@ -127,6 +133,18 @@ def test_every_node_stores_what_its_ranks_have_and_all_restore_the_same(
         for said in on_all(group, _RESTORE.format("")):
             assert said.startswith("CorruptError")
             assert "no checkpoint is on the disks of all nodes: that of rank 0" in said
+
+
+def test_ranks_that_know_different_results_of_the_last_save_go_on_together_after_a_restore(
+    tmp_path: Path, nodes: Any, on_all: Any
+) -> None:
+    with nodes(deadline=20) as group:
+        _save(group, on_all, 1)
+        # As if it had not heard how the save ended: its outcome is unknown there.
+        on_all(group, "if rank == 2: saver._writer._settings.parent = None")
+        assert _restored(group, on_all)[0] == 1
+        _save(group, on_all, 2)
+        on_all(group, "saver.close()")
 
 
 @pytest.mark.parametrize("rank", [0, 2])
