@@ -543,6 +543,11 @@ class Loader:
 
     def stats(self) -> dict[str, Any]: ...
 
+def new_cuda_stream(device: int) -> int:
+    """
+    Creates a stream on a device that the process uses; returns its handle. It is never destroyed.
+    """
+
 def cuda_failure() -> str | None:
     """Returns why the CUDA driver cannot be used; None if it can."""
 
