@@ -9,6 +9,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,6 +24,7 @@
 #include "checkpoint/save/checkpointer.h"
 #include "checkpoint_arguments.h"
 #include "engine_setting.h"
+#include "gil.h"
 #include "gpu/cuda_driver.h"
 #include "gpu/pinned_memory.h"
 #include "host_memory.h"
@@ -152,21 +154,47 @@ std::unique_ptr<PythonCheckpointer> make_checkpointer(const nb::bytes& directory
   return made;
 }
 
-/// The caller's streams, as pairs of a device and a handle; and the address and size of memory for
-/// a snapshot, by device.
-using DeviceArguments = std::pair<std::vector<std::pair<std::int32_t, std::uintptr_t>>,
-                                  std::map<std::int32_t, std::pair<std::uintptr_t, std::size_t>>>;
+/// The caller's streams, as pairs of a device and a handle; and a function that lends memory of a
+/// device for a snapshot, or None.
+using DeviceArguments = std::pair<std::vector<std::pair<std::int32_t, std::uintptr_t>>, nb::object>;
 
-DeviceUse device_use_of(const DeviceArguments& arguments) {
+/// Has Python lend memory for a snapshot, on the thread that called save(). An exception there, as
+/// of a signal handler, does not end the save: it goes the other way, through the host, and the
+/// exception is raised afterwards.
+///
+/// Thread safety: none; of the thread that called save().
+class Lender {
+ public:
+  explicit Lender(nb::handle lend) : lend_(lend) {}
+
+  DeviceMemory operator()(std::int32_t device, std::uint64_t size_bytes) {
+    const TakenGil gil;
+    try {
+      const nb::object lent = lend_(device, size_bytes);
+      if (lent.is_none()) return {};
+      const auto [address, size] = nb::cast<std::pair<std::uintptr_t, std::size_t>>(lent);
+      return {.data = reinterpret_cast<std::byte*>(address), .size_bytes = size};
+    } catch (...) {
+      raised_ = std::current_exception();
+      return {};
+    }
+  }
+  void raise() const {
+    if (raised_) std::rethrow_exception(raised_);
+  }
+
+ private:
+  const nb::handle lend_;
+  std::exception_ptr raised_;
+};
+
+DeviceUse device_use_of(const DeviceArguments& arguments, Lender& lender) {
   DeviceUse use;
   for (const auto& [device, handle] : arguments.first)
     use.streams.push_back({.device = device, .handle = reinterpret_cast<void*>(handle)});
-  if (arguments.second.empty()) return use;
-  use.snapshot_memory = [lent = arguments.second](std::int32_t device, std::uint64_t) {
-    const auto found = lent.find(device);
-    if (found == lent.end()) return DeviceMemory();
-    return DeviceMemory{.data = reinterpret_cast<std::byte*>(found->second.first),
-                        .size_bytes = found->second.second};
+  if (arguments.second.is_none()) return use;
+  use.snapshot_memory = [&lender](std::int32_t device, std::uint64_t size_bytes) {
+    return lender(device, size_bytes);
   };
   return use;
 }
@@ -178,13 +206,14 @@ void save(PythonCheckpointer& self, std::uint64_t step, const TensorArguments& t
           const std::map<std::string, double>& reference, nb::list begun,
           const std::optional<std::string>& refusal, std::optional<double> deadline,
           const DeviceArguments& devices, nb::object lent) {
+  Lender lender(devices.second);
   SaveRequest request{.step = step,
                       .tensors = save_tensors_of(tensors),
                       .state_json = std::get<0>(texts),
                       .extra_json = std::get<1>(texts),
                       .cursor_json = std::get<2>(texts),
                       .reference = reference,
-                      .devices = device_use_of(devices)};
+                      .devices = device_use_of(devices, lender)};
   if (deadline) request.deadline = timeout_of(deadline);
   const auto check = [&]() -> Status {
     if (refusal) return Status(Code::invalid_argument, *refusal);
@@ -203,6 +232,7 @@ void save(PythonCheckpointer& self, std::uint64_t step, const TensorArguments& t
     begun.append(made);
   }
   interrupts.raise();
+  lender.raise();
   raise_if_failed(pending.status());
 }
 
@@ -294,21 +324,22 @@ void bind_checkpoint(nb::module_& module) {
       .def(
           "save", &save, "step"_a, "tensors"_a, "texts"_a, "reference"_a, "begun"_a,
           "refusal"_a = nb::none(), "deadline"_a = nb::none(),
-          "devices"_a = nb::make_tuple(nb::list(), nb::dict()), "lent"_a = nb::none(),
+          "devices"_a = nb::make_tuple(nb::list(), nb::none()), "lent"_a = nb::none(),
           nb::sig("def save(self, step: int, "
                   "tensors: tuple[dict[str, Any], dict[str, Any], set[str]], "
                   "texts: tuple[str, str, str], reference: dict[str, float], "
                   "begun: list[PendingSave], refusal: str | None = None, "
                   "deadline: float | None = None, "
-                  "devices: tuple[list[tuple[int, int]], dict[int, tuple[int, int]]] = ([], {}), "
+                  "devices: tuple[list[tuple[int, int]], Any] = ([], None), "
                   "lent: Any = None) -> None"),
           "Tensors: the memory of each by name, the places of slices, and the names of those that "
           "belong to this rank alone. Texts: state, extra, cursor. The tensors' memory may change "
           "after the return. Appends "
           "the save to `begun`, even if a signal handler raises. With a refusal the save fails on "
           "every rank. The deadline is that of the settings if None. Devices: streams, as pairs of "
-          "a device and a handle, and address and size of memory for a snapshot, by device, which "
-          "is used until `is_released` of the save. Sets `lent.native` to the save as well.")
+          "a device and a handle, and a function that gets a device and a size, and returns "
+          "address and size of memory for a snapshot, used until `is_released` of the save; or "
+          "None. Sets `lent.native` to the save as well.")
       .def_prop_ro(
           "pin_problem",
           [](const PythonCheckpointer& self) {

@@ -77,6 +77,9 @@ void send(const FeedHandle& handle, Batch& batch, const std::vector<PieceArgumen
   for (const auto& [to, from, size] : arguments)
     pieces.push_back({.to = to, .from = {reinterpret_cast<const std::byte*>(from), size}});
   std::shared_ptr<CudaFeed> feed = handle.get();
+  // The addresses would be those of memory that the loader may have filled again.
+  if (!batch.has_arrays())
+    throw nb::value_error("this batch was sent already: its arrays are gone");
   Lease arrays = batch.take_arrays();
   Result<std::shared_ptr<const CudaFeed::Copy>> copy = without_gil([&] {
     Result<std::shared_ptr<const CudaFeed::Copy>> sent = feed->send(pieces, std::move(arrays));
@@ -95,9 +98,23 @@ nb::dict stats(const FeedHandle& handle) {
   return out;
 }
 
+/// Creates a stream that lives as long as the process: torch's allocator refers to it in memory
+/// that it has once used there.
+std::uintptr_t new_cuda_stream(int ordinal) {
+  const auto make = [&]() -> Result<std::unique_ptr<OwnedCudaStream>> {
+    STOKER_ASSIGN(const CudaDriver* driver, CudaDriver::find());
+    STOKER_ASSIGN(std::shared_ptr<const CudaDevice> device, CudaDevice::retain(*driver, ordinal));
+    return OwnedCudaStream::make(std::move(device));
+  };
+  return reinterpret_cast<std::uintptr_t>(value_or_raise(without_gil(make)).release()->get());
+}
+
 }  // namespace
 
 void bind_feed(nb::module_& module) {
+  module.def("new_cuda_stream", &new_cuda_stream, "device"_a,
+             "Creates a stream on a device that the process uses; returns its handle. It is never "
+             "destroyed.");
   module.def(
       "cuda_failure",
       []() -> std::optional<std::string> {

@@ -543,6 +543,11 @@ class Loader:
 
     def stats(self) -> dict[str, Any]: ...
 
+def new_cuda_stream(device: int) -> int:
+    """
+    Creates a stream on a device that the process uses; returns its handle. It is never destroyed.
+    """
+
 def cuda_failure() -> str | None:
     """Returns why the CUDA driver cannot be used; None if it can."""
 
@@ -1052,9 +1057,9 @@ class Checkpointer:
 
     def __init__(self, directory: bytes, settings: CheckpointerSettings) -> None: ...
 
-    def save(self, step: int, tensors: tuple[dict[str, Any], dict[str, Any], set[str]], texts: tuple[str, str, str], reference: dict[str, float], begun: list[PendingSave], refusal: str | None = None, deadline: float | None = None, devices: tuple[list[tuple[int, int]], dict[int, tuple[int, int]]] = ([], {}), lent: Any = None) -> None:
+    def save(self, step: int, tensors: tuple[dict[str, Any], dict[str, Any], set[str]], texts: tuple[str, str, str], reference: dict[str, float], begun: list[PendingSave], refusal: str | None = None, deadline: float | None = None, devices: tuple[list[tuple[int, int]], Any] = ([], None), lent: Any = None) -> None:
         """
-        Tensors: the memory of each by name, the places of slices, and the names of those that belong to this rank alone. Texts: state, extra, cursor. The tensors' memory may change after the return. Appends the save to `begun`, even if a signal handler raises. With a refusal the save fails on every rank. The deadline is that of the settings if None. Devices: streams, as pairs of a device and a handle, and address and size of memory for a snapshot, by device, which is used until `is_released` of the save. Sets `lent.native` to the save as well.
+        Tensors: the memory of each by name, the places of slices, and the names of those that belong to this rank alone. Texts: state, extra, cursor. The tensors' memory may change after the return. Appends the save to `begun`, even if a signal handler raises. With a refusal the save fails on every rank. The deadline is that of the settings if None. Devices: streams, as pairs of a device and a handle, and a function that gets a device and a size, and returns address and size of memory for a snapshot, used until `is_released` of the save; or None. Sets `lent.native` to the save as well.
         """
 
     @property

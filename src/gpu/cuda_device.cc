@@ -1,6 +1,8 @@
 #include "gpu/cuda_device.h"
 
+#include <chrono>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace stoker {
@@ -9,6 +11,23 @@ namespace stoker {
 // which was reported where somebody waited for that work.
 
 Result<std::shared_ptr<const CudaDevice>> CudaDevice::retain(const CudaDriver& driver,
+                                                             int ordinal) {
+  const std::string context = "CUDA device " + std::to_string(ordinal);
+  int device = 0;
+  unsigned flags = 0;
+  int is_active = 0;
+  STOKER_TRY(
+      driver.check(driver.device_get(&device, ordinal), "cuDeviceGet").with_context(context));
+  STOKER_TRY(driver
+                 .check(driver.primary_ctx_get_state(device, &flags, &is_active),
+                        "cuDevicePrimaryCtxGetState")
+                 .with_context(context));
+  if (is_active == 0)
+    return Status(Code::invalid_argument, context + ": this process does not use it yet");
+  return create(driver, ordinal);
+}
+
+Result<std::shared_ptr<const CudaDevice>> CudaDevice::create(const CudaDriver& driver,
                                                              int ordinal) {
   const std::string context = "CUDA device " + std::to_string(ordinal);
   int device = 0;
@@ -84,6 +103,22 @@ Status OwnedCudaEvent::delay(CudaStream stream) const {
 Status OwnedCudaEvent::synchronize() const {
   const CudaDriver& driver = device_->driver();
   return driver.check(driver.event_synchronize(event_), "cuEventSynchronize");
+}
+
+Status OwnedCudaEvent::synchronize_until(Deadline deadline) const {
+  if (deadline == Deadline::max()) return synchronize();
+  // The driver cannot wait for a time. Several chunks are copied in less than the pause, and more
+  // are in flight.
+  constexpr auto kPause = std::chrono::microseconds(50);
+  for (;;) {
+    STOKER_ASSIGN(const bool is_over, is_done());
+    if (is_over) return {};
+    if (Clock::now() >= deadline)
+      return Status(Code::unavailable, "the deadline passed while device " +
+                                           std::to_string(device_->ordinal()) +
+                                           " was copying: it does not answer, or has much to do");
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 Result<bool> OwnedCudaEvent::is_done() const {

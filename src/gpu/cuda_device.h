@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "base/clock.h"
 #include "base/fork_guard.h"
 #include "gpu/cuda_driver.h"
 #include "stoker/status.h"
@@ -14,9 +15,11 @@ namespace stoker {
 /// Thread safety: immutable.
 class CudaDevice {
  public:
-  /// `driver` must outlive the device. If nobody has used the device yet, this creates its primary
-  /// context, which takes memory there: call it only for a device on which there are tensors.
+  /// `driver` must outlive the device. `invalid_argument` if this process has not used the device
+  /// yet: creating its context would take memory there.
   static Result<std::shared_ptr<const CudaDevice>> retain(const CudaDriver& driver, int ordinal);
+  /// The same, but creates the context: for a program that uses CUDA only through this.
+  static Result<std::shared_ptr<const CudaDevice>> create(const CudaDriver& driver, int ordinal);
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
   ~CudaDevice();
@@ -97,6 +100,8 @@ class OwnedCudaEvent {
   Status delay(CudaStream stream) const;
   /// Waits. Returns an error if any work of the context has failed until then.
   Status synchronize() const;
+  /// The same; `unavailable` if `deadline` passes first.
+  Status synchronize_until(Deadline deadline) const;
   /// Whether synchronize() would not wait. Returns its error.
   Result<bool> is_done() const;
 

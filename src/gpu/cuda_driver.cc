@@ -47,6 +47,7 @@ void find_all(Loader& loader, CudaDriver& driver) {
   loader.find(driver.device_get, "cuDeviceGet", 2000);
   loader.find(driver.device_get_attribute, "cuDeviceGetAttribute", 2000);
   loader.find(driver.device_get_pci_bus_id, "cuDeviceGetPCIBusId", 4010);
+  loader.find(driver.primary_ctx_get_state, "cuDevicePrimaryCtxGetState", 7000);
   loader.find(driver.primary_ctx_retain, "cuDevicePrimaryCtxRetain", 7000);
   loader.find(driver.primary_ctx_release, "cuDevicePrimaryCtxRelease", 11000);
   loader.find(driver.ctx_push_current, "cuCtxPushCurrent", 4000);

@@ -56,6 +56,7 @@ struct CudaDriver {
   std::function<CudaResult(int* value, int attribute, int device)> device_get_attribute;
   std::function<CudaResult(char* id, int size, int device)> device_get_pci_bus_id;
 
+  std::function<CudaResult(int device, unsigned* flags, int* is_active)> primary_ctx_get_state;
   std::function<CudaResult(CudaContext* context, int device)> primary_ctx_retain;
   std::function<CudaResult(int device)> primary_ctx_release;
   std::function<CudaResult(CudaContext context)> ctx_push_current;

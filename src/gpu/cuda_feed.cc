@@ -3,9 +3,8 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <cstring>
-#include <exception>
-#include <optional>
+#include <cerrno>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -49,25 +48,30 @@ struct CudaFeed::State {
   /// Enqueues the copies and an event behind them.
   Result<std::shared_ptr<const Copy>> enqueue_all(std::span<const Piece> pieces, Sent& sent) const;
   void release_when_done();
+  Status await(const Sent& sent) const noexcept;
+  bool have_ended() const noexcept;
   /// Ends the lease of copies of which it is not known whether they have ended, if everything in
-  /// the stream has; otherwise its memory is never used again.
-  void give_up(Sent sent, Status why);
+  /// the stream has; otherwise its memory is never used again. `sent` has at most one element.
+  /// Allocates nothing.
+  void give_up(SentList sent, const Status& why) noexcept;
 
   const std::shared_ptr<const CudaDevice> device;
+  const std::shared_ptr<CudaEventPool> events = std::make_shared<CudaEventPool>(device);
   const CudaStream stream;
   const ForkGuard guard;
   Mutex mutex;
   Condition changed;
-  std::deque<Sent> queue STOKER_GUARDED_BY(mutex);
+  SentList queue STOKER_GUARDED_BY(mutex);
   bool is_ending STOKER_GUARDED_BY(mutex) = false;
   Status failure STOKER_GUARDED_BY(mutex);
   Stats stats STOKER_GUARDED_BY(mutex);
+  const Status no_memory = Status::from_errno(ENOMEM, "copy a batch to a device", "");
   std::thread thread;
 };
 
 Result<std::shared_ptr<const CudaFeed::Copy>> CudaFeed::State::enqueue_all(
     std::span<const Piece> pieces, Sent& sent) const {
-  STOKER_ASSIGN(std::unique_ptr<OwnedCudaEvent> event, OwnedCudaEvent::make(device));
+  STOKER_ASSIGN(std::unique_ptr<OwnedCudaEvent> event, events->take());
   const CudaScope scope(*device);
   STOKER_TRY(scope.status());
   std::size_t others = 0;
@@ -86,53 +90,69 @@ Result<std::shared_ptr<const CudaFeed::Copy>> CudaFeed::State::enqueue_all(
     STOKER_TRY(enqueue(piece));
   }
   STOKER_TRY(event->record(stream));
-  return std::shared_ptr<const Copy>(new Copy(std::move(event)));
+  return std::shared_ptr<const Copy>(new Copy(std::move(event), events));
 }
 
-void CudaFeed::State::give_up(Sent sent, Status why) {
-  // Leases that never end. Reachable, so that no leak is reported for what is kept on purpose.
-  static Mutex lost_mutex;
-  static std::vector<Sent>& lost = *new std::vector<Sent>();
-  bool have_ended = false;
-  {
-    const CudaScope scope(*device);
-    have_ended = scope.status().ok() && device->driver().stream_synchronize(stream) == kCudaSuccess;
+/// Leases that never end. Reachable, so that no leak is reported for what is kept on purpose.
+struct CudaFeed::Lost {
+  static Lost& get() {
+    static Lost& lost = *new Lost();
+    return lost;
   }
+  Mutex mutex;
+  SentList sent STOKER_GUARDED_BY(mutex);
+};
+
+bool CudaFeed::State::have_ended() const noexcept {
+  try {
+    const CudaScope scope(*device);
+    return scope.status().ok() && device->driver().stream_synchronize(stream) == kCudaSuccess;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+void CudaFeed::State::give_up(SentList sent, const Status& why) noexcept {
+  const bool is_over = have_ended();
   {
     MutexLock lock(mutex);
-    if (failure.ok()) failure = std::move(why);
+    if (failure.ok()) failure = why;
   }
-  if (have_ended) return;
-  MutexLock lock(lost_mutex);
-  lost.push_back(std::move(sent));
+  if (is_over) return;
+  Lost& lost = Lost::get();
+  MutexLock lock(lost.mutex);
+  lost.sent.splice(lost.sent.end(), sent);
+}
+
+Status CudaFeed::State::await(const Sent& sent) const noexcept {
+  try {
+    const CudaScope scope(*device);
+    return scope.status().ok() ? sent.copy->event_->synchronize() : scope.status();
+  } catch (const std::bad_alloc&) {
+    return no_memory;
+  }
 }
 
 void CudaFeed::State::release_when_done() {
   ::pthread_setname_np(::pthread_self(), "stoker-feed");
   Deadline before = Clock::now();
   for (;;) {
-    std::optional<Sent> sent;
+    SentList sent;
     {
       MutexLock lock(mutex);
       while (queue.empty() && !is_ending) changed.wait(mutex);
       if (queue.empty()) return;
-      sent = std::move(queue.front());
-      queue.pop_front();
+      sent.splice(sent.end(), queue, queue.begin());
     }
-    Status done;
-    {
-      const CudaScope scope(*device);
-      done = scope.status().ok() ? sent->copy->event_->synchronize() : scope.status();
-    }
-    if (!done.ok()) {
-      give_up(*std::move(sent), std::move(done));
+    if (const Status done = await(sent.front()); !done.ok()) {
+      give_up(std::move(sent), done);
       continue;
     }
     const Deadline now = Clock::now();
     MutexLock lock(mutex);
     ++stats.copies;
-    stats.bytes += sent->size_bytes;
-    stats.busy += now - std::max(before, sent->since);
+    stats.bytes += sent.front().size_bytes;
+    stats.busy += now - std::max(before, sent.front().since);
     before = now;
   }
 }
@@ -146,6 +166,7 @@ CudaFeed::~CudaFeed() {
 Result<std::unique_ptr<CudaFeed>> CudaFeed::make(std::shared_ptr<const CudaDevice> device,
                                                  CudaStream stream) {
   auto state = std::make_unique<State>(std::move(device), stream);
+  static_cast<void>(Lost::get());  // when it is needed there may be no memory
   try {
     state->thread = std::thread([state = state.get()] { state->release_when_done(); });
   } catch (const std::system_error& error) {
@@ -164,17 +185,24 @@ Result<std::shared_ptr<const CudaFeed::Copy>> CudaFeed::send(std::span<const Pie
                                                              Lease batch) {
   STOKER_TRY(state_->guard.check("copies to a device"));
   STOKER_TRY(failure());
-  pinned_->pin(batch.bytes(), state_->device);
-  Sent sent{.copy = {}, .batch = std::move(batch), .others = {}, .since = Clock::now()};
-  Result<std::shared_ptr<const Copy>> copy = state_->enqueue_all(pieces, sent);
+  // In a list from the beginning: once a copy has begun, nothing else may need memory.
+  SentList sent;
+  Result<std::shared_ptr<const Copy>> copy = state_->no_memory;
+  try {
+    sent.emplace_back().batch = std::move(batch);
+    pinned_->pin(sent.front().batch.bytes(), state_->device);
+    sent.front().since = Clock::now();
+    copy = state_->enqueue_all(pieces, sent.front());
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): `copy` says so
+  }
   if (!copy.ok()) {
     state_->give_up(std::move(sent), copy.status());
     return copy;
   }
-  sent.copy = *copy;
+  sent.front().copy = *copy;
   {
     MutexLock lock(state_->mutex);
-    state_->queue.push_back(std::move(sent));
+    state_->queue.splice(state_->queue.end(), sent);
   }
   state_->changed.notify_all();
   return copy;

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
 #include <span>
 #include <thread>
@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "gpu/cuda_device.h"
+#include "gpu/event_pool.h"
 #include "gpu/pinned_memory.h"
 #include "io/engine/buffer_pool.h"
 #include "stoker/status.h"
@@ -22,8 +23,8 @@ namespace stoker {
 /// thread waits for; whoever uses the batch makes its stream wait for the same event. The host
 /// never waits.
 ///
-/// After a failure of the driver every later call fails with it, and host memory whose copies are
-/// not known to have ended is never used again.
+/// After a failure of the driver, or for lack of memory, every later call fails with it, and host
+/// memory whose copies are not known to have ended is never used again.
 ///
 /// Thread safety: every method from any thread.
 class CudaFeed {
@@ -38,13 +39,19 @@ class CudaFeed {
   /// Thread safety: every method from any thread. It may outlive the feed.
   class Copy {
    public:
+    ~Copy() { events_->give_back(std::move(event_)); }
+    Copy(const Copy&) = delete;
+    Copy& operator=(const Copy&) = delete;
+
     /// What `stream` gets from now on waits for the copies. Fails if any work of the device has.
     Status delay(CudaStream stream) const;
 
    private:
     friend class CudaFeed;
-    explicit Copy(std::unique_ptr<OwnedCudaEvent> event) : event_(std::move(event)) {}
-    const std::unique_ptr<OwnedCudaEvent> event_;
+    Copy(std::unique_ptr<OwnedCudaEvent> event, std::shared_ptr<CudaEventPool> events)
+        : event_(std::move(event)), events_(std::move(events)) {}
+    std::unique_ptr<OwnedCudaEvent> event_;
+    const std::shared_ptr<CudaEventPool> events_;
   };
 
   struct Stats {
@@ -83,7 +90,9 @@ class CudaFeed {
     std::uint64_t size_bytes = 0;
     Deadline since{};
   };
+  using SentList = std::list<Sent>;  // moves its elements between lists without allocating
   struct State;
+  struct Lost;
   explicit CudaFeed(std::unique_ptr<State> state);
 
   const std::shared_ptr<PinnedMemory> pinned_ = PinnedMemory::make();

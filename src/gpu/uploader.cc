@@ -109,10 +109,10 @@ Status CudaUploader::follow(CudaStream stream) {
                   "a CUDA graph is being captured on the current stream, and reading a checkpoint "
                   "cannot be a part of it: do that before or after the capture");
   STOKER_TRY(driver.check(asked, "cuStreamIsCapturing"));
-  STOKER_ASSIGN(std::unique_ptr<OwnedCudaEvent> ready, take_event());
+  STOKER_ASSIGN(std::unique_ptr<OwnedCudaEvent> ready, events_.take());
   STOKER_TRY(ready->record(stream));
   STOKER_TRY(ready->delay(stream_->get()));
-  give_back(std::move(ready));  // a wait that is enqueued is not changed by the next record
+  events_.give_back(std::move(ready));
   return {};
 }
 
@@ -166,23 +166,6 @@ Status CudaUploader::synchronize() const {
   STOKER_TRY(scope.status());
   const CudaDriver& driver = device_->driver();
   return driver.check(driver.stream_synchronize(stream_->get()), "cuStreamSynchronize");
-}
-
-Result<std::unique_ptr<OwnedCudaEvent>> CudaUploader::take_event() {
-  {
-    MutexLock lock(mutex_);
-    if (!events_.empty()) {
-      std::unique_ptr<OwnedCudaEvent> event = std::move(events_.back());
-      events_.pop_back();
-      return event;
-    }
-  }
-  return OwnedCudaEvent::make(device_);
-}
-
-void CudaUploader::give_back(std::unique_ptr<OwnedCudaEvent> event) {
-  MutexLock lock(mutex_);
-  events_.push_back(std::move(event));
 }
 
 }  // namespace stoker

@@ -8,6 +8,7 @@
 
 #include "base/mutex.h"
 #include "gpu/cuda_device.h"
+#include "gpu/event_pool.h"
 #include "gpu/gather.h"
 #include "stoker/status.h"
 
@@ -53,12 +54,11 @@ class CudaUploader {
   /// Waits for everything. An error is that of the work, or of any other on the device.
   Status synchronize() const;
 
-  /// Returns an event that nobody uses; give it back when nobody waits for it any more.
-  Result<std::unique_ptr<OwnedCudaEvent>> take_event();
-  void give_back(std::unique_ptr<OwnedCudaEvent> event);
+  CudaEventPool& events() noexcept { return events_; }
 
  private:
-  explicit CudaUploader(std::shared_ptr<const CudaDevice> device) : device_(std::move(device)) {}
+  explicit CudaUploader(std::shared_ptr<const CudaDevice> device)
+      : device_(std::move(device)), events_(device_) {}
   bool can_scatter();
   void prepare_scatter();
   Status copy(CudaPointer to, const std::byte* from, std::size_t size_bytes) const;
@@ -71,9 +71,7 @@ class CudaUploader {
   const ForkGuard guard_;
   CudaPointer window_ = 0;  // written and read in the order of the stream
   Mutex window_mutex_;      // keeps the copy to the window and the kernels that read it together
-
-  Mutex mutex_;
-  std::vector<std::unique_ptr<OwnedCudaEvent>> events_ STOKER_GUARDED_BY(mutex_);
+  CudaEventPool events_;
 };
 
 }  // namespace stoker

@@ -117,5 +117,15 @@ TEST(CudaEventTest, an_error_of_lost_work_is_seen_where_it_is_waited_for) {
   EXPECT_FALSE((*event)->record((*ours)->get()).ok() && (*event)->synchronize().ok());
 }
 
+TEST(CudaDeviceTest, no_context_is_created_on_a_device_that_the_process_does_not_use) {
+  FakeDriver fake;
+  fake.set_in_use(false);
+  EXPECT_EQ(CudaDevice::retain(fake.table(), 1).status().code(), Code::invalid_argument);
+  EXPECT_EQ(fake.count_of("primary_ctx_retain"), 0U);
+  const auto created = CudaDevice::create(fake.table(), 1);
+  ASSERT_TRUE(created.ok());
+  EXPECT_TRUE(CudaDevice::retain(fake.table(), 1).ok());
+}
+
 }  // namespace
 }  // namespace stoker::testing

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <memory>
+#include <new>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "gpu/fake_driver.h"
@@ -42,6 +45,14 @@ class CudaFeedTest : public ::testing::Test {
     const std::span<const std::byte> bytes = batch.bytes();
     const CudaFeed::Piece piece{.to = to, .from = bytes};
     return feed_->send({&piece, 1}, std::move(batch));
+  }
+  /// Whether the consumer waits for it.
+  bool delay(const CudaFeed::Copy& copy) const {
+    try {
+      return copy.delay(consumer_).ok();
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
   }
   static bool has(CudaPointer at, int value) {
     const std::span bytes(FakeDriver::memory_at(at), kBatchBytes);
@@ -143,7 +154,7 @@ TEST_F(CudaFeedTest, it_counts_what_has_arrived) {
 /// Whatever call fails, in whatever way: either a batch has arrived, or a call has failed.
 TEST_F(CudaFeedTest, each_call_of_the_driver_failed_in_turn_hands_over_no_wrong_bytes) {
   using Fault = FakeDriver::Fault;
-  for (const Fault fault : {Fault::once, Fault::sticky, Fault::later}) {
+  for (const Fault fault : {Fault::once, Fault::sticky, Fault::later, Fault::no_memory}) {
     for (std::size_t number = 0;; ++number) {
       ASSERT_LT(number, 1000U);
       make_feed();
@@ -152,12 +163,11 @@ TEST_F(CudaFeedTest, each_call_of_the_driver_failed_in_turn_hands_over_no_wrong_
       for (int round = 1; round <= 3 && !has_failed; ++round) {
         const CudaPointer to = room();
         const auto copy = send(batch_of(round), to);
-        has_failed = !copy.ok() || !(*copy)->delay(consumer_).ok();
+        has_failed = !copy.ok() || !delay(**copy);
         if (has_failed) break;
         fake_.finish(0, consumer_);
         // Work that is lost is only seen by a later call, as with the real driver.
-        auto device = CudaDevice::retain(fake_.table(), 0);
-        has_failed = !device.ok();
+        if (fault != Fault::no_memory) has_failed = !CudaDevice::retain(fake_.table(), 0).ok();
         EXPECT_TRUE(has_failed || has(to, round)) << number;
       }
       const bool was_reached = fake_.calls().size() > number;
@@ -178,6 +188,25 @@ TEST_F(CudaFeedTest, after_a_failure_memory_is_not_used_again_and_every_call_fai
   ASSERT_FALSE(send(std::move(refused), room()).ok());  // nothing was begun: its memory is free
   feed_ = nullptr;
   EXPECT_EQ(pool_->leased_bytes(), kBatchBytes);
+}
+
+TEST_F(CudaFeedTest, without_memory_in_the_middle_of_a_batch_its_lease_ends_after_its_copies) {
+  const CudaPointer to = room();
+  Lease batch = batch_of(4);
+  const CudaFeed::Piece piece{.to = to, .from = batch.bytes()};
+  fake_.hold(0, ours_);
+  fake_.fail_next("event_record", FakeDriver::Fault::no_memory);
+  {
+    const std::jthread releasing([&] {
+      while (fake_.count_of("stream_synchronize") == 0) std::this_thread::yield();
+      EXPECT_EQ(pool_->leased_bytes(), kBatchBytes);
+      fake_.release();
+    });
+    EXPECT_EQ(feed_->send({&piece, 1}, std::move(batch)).status().os_error(), ENOMEM);
+  }
+  EXPECT_TRUE(has(to, 4));
+  EXPECT_EQ(pool_->leased_bytes(), 0U);
+  EXPECT_FALSE(send(batch_of(2), to).ok());  // the batch is lost: none may take its place
 }
 
 }  // namespace

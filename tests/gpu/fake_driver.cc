@@ -1,12 +1,16 @@
 #include "gpu/fake_driver.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <map>
+#include <new>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "base/mutex.h"
@@ -43,6 +47,14 @@ int current_device() {
   return static_cast<int>(reinterpret_cast<std::uintptr_t>(t_contexts.back())) - 1;
 }
 
+/// Whether destructors, or what ends something after a failure, make this call.
+bool is_of_destructors(std::string_view call) {
+  constexpr std::array<std::string_view, 8> kCalls = {
+      "primary_ctx_release", "ctx_push_current", "stream_destroy",      "stream_synchronize",
+      "event_destroy",       "mem_free",         "mem_host_unregister", "module_unload"};
+  return std::ranges::find(kCalls, call) != kCalls.end();
+}
+
 struct Event {
   int device = 0;
   std::shared_ptr<FakeSignal> done;  // null before the first record
@@ -64,10 +76,12 @@ struct FakeDriver::State {
   std::set<CudaStream> capturing STOKER_GUARDED_BY(mutex);
   std::map<std::byte*, std::size_t> registered STOKER_GUARDED_BY(mutex);
   std::vector<std::unique_ptr<std::vector<std::byte>>> uploads STOKER_GUARDED_BY(mutex);
+  std::map<CudaPointer, std::size_t> uploaded STOKER_GUARDED_BY(mutex);  // sizes of allocations
   std::map<CudaPointer, std::vector<std::byte>> allocations STOKER_GUARDED_BY(mutex);
   std::vector<std::shared_ptr<FakeSignal>> gates STOKER_GUARDED_BY(mutex);
   std::vector<std::string> calls STOKER_GUARDED_BY(mutex);
   std::size_t failing_call STOKER_GUARDED_BY(mutex) = std::numeric_limits<std::size_t>::max();
+  std::string failing_name STOKER_GUARDED_BY(mutex);  // empty: none
   Fault fault STOKER_GUARDED_BY(mutex) = Fault::sticky;
   bool is_broken STOKER_GUARDED_BY(mutex) = false;
   std::size_t memory_left STOKER_GUARDED_BY(mutex) = std::numeric_limits<std::size_t>::max();
@@ -75,6 +89,7 @@ struct FakeDriver::State {
   std::size_t registrations STOKER_GUARDED_BY(mutex) = 0;
   std::size_t unregistered_copies STOKER_GUARDED_BY(mutex) = 0;
   int retained STOKER_GUARDED_BY(mutex) = 0;
+  bool is_in_use STOKER_GUARDED_BY(mutex) = true;
 
   /// Counts a call. Returns its error if it is to fail.
   std::optional<CudaResult> begin(const char* name, bool& is_lost) {
@@ -82,8 +97,14 @@ struct FakeDriver::State {
     {
       MutexLock lock(mutex);
       calls.emplace_back(name);
-      const bool is_failing = calls.size() - 1 == failing_call;
+      const bool is_named = failing_name == name;
+      if (is_named) failing_name.clear();
+      const bool is_failing = is_named || calls.size() - 1 == failing_call;
       if (is_failing && fault == Fault::once) return kLaunchFailed;
+      if (is_failing && fault == Fault::no_memory) {
+        if (!is_of_destructors(name)) throw std::bad_alloc();
+        return std::nullopt;
+      }
       is_lost = is_failing && fault == Fault::later;
       is_broken = is_broken || is_failing;
       if (!is_broken || is_lost) return std::nullopt;
@@ -125,6 +146,23 @@ struct FakeDriver::State {
   bool has_broken() {
     MutexLock lock(mutex);
     return is_broken;
+  }
+  CudaPointer add_upload(std::unique_ptr<std::vector<std::byte>> made, std::size_t first_bytes) {
+    const auto pointer = reinterpret_cast<CudaPointer>(made->data()) | kDeviceBit;
+    MutexLock lock(mutex);
+    uploaded[pointer] = first_bytes;
+    if (first_bytes < made->size()) uploaded[pointer + first_bytes] = made->size() - first_bytes;
+    uploads.push_back(std::move(made));
+    return pointer;
+  }
+  /// Whether it leaves the allocation in which it begins. Other memory than that of upload() is the
+  /// test's own.
+  bool spans_two(CudaPointer at, std::size_t size) {
+    MutexLock lock(mutex);
+    auto after = uploaded.upper_bound(at);
+    if (after == uploaded.begin()) return false;
+    const auto [begin, whole] = *std::prev(after);
+    return at < begin + whole && at + size > begin + whole;
   }
 
   /// Enqueues a copy. From or to memory that is not registered it is complete on return, as with
@@ -191,6 +229,13 @@ void set_contexts(CudaDriver& table, State& s) {
     std::strncpy(id, "0000:00:00.0", static_cast<std::size_t>(size));
     return kCudaSuccess;
   });
+  set(table.primary_ctx_get_state, s, "primary_ctx_get_state",
+      [&s](bool, int, unsigned* flags, int* is_active) {
+        MutexLock lock(s.mutex);
+        *flags = 0;
+        *is_active = s.is_in_use || s.retained > 0 ? 1 : 0;
+        return kCudaSuccess;
+      });
   set(table.primary_ctx_retain, s, "primary_ctx_retain",
       [&s, is_device](bool, CudaContext* context, int device) {
         if (!is_device(device)) return kInvalidDevice;
@@ -288,8 +333,15 @@ void set_streams(CudaDriver& table, State& s) {
     if (s.spoils_a_capture()) return kCaptureUnsupported;
     const Event* const known = s.find(event);
     if (known == nullptr) return kInvalidHandle;
-    return known->done == nullptr || known->done->is_set() ? kCudaSuccess : kNotReady;
+    if (known->done != nullptr && !known->done->is_set()) return kNotReady;
+    return s.has_broken() ? kLaunchFailed : kCudaSuccess;
   });
+  // What was not ready does not count: how often a thread asks depends on the time.
+  table.event_query = [&s, counted = table.event_query](CudaEvent event) {
+    const Event* const known = s.find(event);
+    const bool is_ready = known == nullptr || known->done == nullptr || known->done->is_set();
+    return is_ready || s.has_broken() ? counted(event) : kNotReady;
+  };
   set(table.event_synchronize, s, "event_synchronize", [&s](bool, CudaEvent event) {
     if (s.spoils_a_capture()) return kCaptureUnsupported;
     const Event* const known = s.find(event);
@@ -348,15 +400,18 @@ void set_memory(CudaDriver& table, State& s) {
   set(table.memcpy_dtoh_async, s, "memcpy_dtoh_async",
       [&s](bool is_lost, void* to, CudaPointer from, std::size_t size, CudaStream stream) {
         auto* const host = static_cast<std::byte*>(to);
+        if (s.spans_two(from, size)) return kInvalidValue;
         return s.copy(host, FakeDriver::memory_at(from), size, host, stream, is_lost);
       });
   set(table.memcpy_htod_async, s, "memcpy_htod_async",
       [&s](bool is_lost, CudaPointer to, const void* from, std::size_t size, CudaStream stream) {
         const auto* const host = static_cast<const std::byte*>(from);
+        if (s.spans_two(to, size)) return kInvalidValue;
         return s.copy(FakeDriver::memory_at(to), host, size, host, stream, is_lost);
       });
   set(table.memcpy_dtod_async, s, "memcpy_dtod_async",
       [&s](bool is_lost, CudaPointer to, CudaPointer from, std::size_t size, CudaStream stream) {
+        if (s.spans_two(to, size) || s.spans_two(from, size)) return kInvalidValue;
         return s.copy(FakeDriver::memory_at(to), FakeDriver::memory_at(from), size, nullptr, stream,
                       is_lost);
       });
@@ -409,11 +464,15 @@ FakeDriver::~FakeDriver() {
 }
 
 CudaPointer FakeDriver::upload(std::span<const std::byte> bytes) {
-  auto made = std::make_unique<std::vector<std::byte>>(bytes.begin(), bytes.end());
-  const auto pointer = reinterpret_cast<CudaPointer>(made->data()) | kDeviceBit;
-  MutexLock lock(state_->mutex);
-  state_->uploads.push_back(std::move(made));
-  return pointer;
+  return state_->add_upload(std::make_unique<std::vector<std::byte>>(bytes.begin(), bytes.end()),
+                            bytes.size());
+}
+
+CudaPointer FakeDriver::upload_adjacent(std::span<const std::byte> first,
+                                        std::span<const std::byte> second) {
+  auto made = std::make_unique<std::vector<std::byte>>(first.begin(), first.end());
+  made->insert(made->end(), second.begin(), second.end());
+  return state_->add_upload(std::move(made), first.size());
 }
 
 CudaStream FakeDriver::make_stream(int device) {
@@ -467,6 +526,11 @@ void FakeDriver::set_capturing(CudaStream stream, bool is_capturing) {
     state_->capturing.erase(stream);
 }
 
+void FakeDriver::set_in_use(bool is_in_use) {
+  MutexLock lock(state_->mutex);
+  state_->is_in_use = is_in_use;
+}
+
 void FakeDriver::fail_call(std::size_t number, Fault fault) {
   MutexLock lock(state_->mutex);
   state_->calls.clear();
@@ -474,8 +538,15 @@ void FakeDriver::fail_call(std::size_t number, Fault fault) {
   state_->fault = fault;
 }
 
+void FakeDriver::fail_next(std::string name, Fault fault) {
+  MutexLock lock(state_->mutex);
+  state_->failing_name = std::move(name);
+  state_->fault = fault;
+}
+
 void FakeDriver::heal() {
   MutexLock lock(state_->mutex);
+  state_->failing_name.clear();
   state_->failing_call = std::numeric_limits<std::size_t>::max();
   state_->is_broken = false;
 }

@@ -25,8 +25,11 @@ class FakeDriver {
 
   const CudaDriver& table() const noexcept { return table_; }
 
-  /// Allocates memory of a device, filled with `bytes`. It lives as long as the driver.
+  /// Allocates memory of a device, filled with `bytes`. It lives as long as the driver. Like the
+  /// driver, refuses a copy that spans two allocations.
   CudaPointer upload(std::span<const std::byte> bytes);
+  /// The same, but two allocations side by side. Returns the address of the first.
+  CudaPointer upload_adjacent(std::span<const std::byte> first, std::span<const std::byte> second);
   /// The memory behind a device pointer.
   static std::byte* memory_at(CudaPointer pointer) noexcept;
 
@@ -40,15 +43,22 @@ class FakeDriver {
   /// Waits until the stream has done everything.
   void finish(int device, CudaStream stream);
   void set_capturing(CudaStream stream, bool is_capturing);
+  /// Whether the process has used the devices; true at first.
+  void set_in_use(bool is_in_use);
 
   /// How a call fails.
   enum class Fault : std::uint8_t {
     once,    ///< It returns an error and does nothing.
     sticky,  ///< So do all later calls, and no work that is left is done.
     later,  ///< It succeeds, its work and all that is left are lost, and later calls return errors.
+    /// It throws std::bad_alloc and does nothing: the program has no memory at this point. Calls
+    /// that destructors make succeed.
+    no_memory,
   };
   /// The call with this number, counted from now on and from 0, fails.
   void fail_call(std::size_t number, Fault fault = Fault::sticky);
+  /// The next call of this name fails.
+  void fail_next(std::string name, Fault fault);
   void heal();
   /// The calls since the last fail_call() or the beginning, by name.
   std::vector<std::string> calls() const;

@@ -39,10 +39,10 @@ class UploaderTest : public ::testing::Test {
                          .size_bytes = size});
     Result<std::unique_ptr<CudaUploader>> uploader = CudaUploader::make(fake_.table(), 1);
     EXPECT_TRUE(uploader.ok());
-    Result<std::unique_ptr<OwnedCudaEvent>> event = (*uploader)->take_event();
+    Result<std::unique_ptr<OwnedCudaEvent>> event = (*uploader)->events().take();
     EXPECT_TRUE((*uploader)->enqueue(uploads, **event).ok());
     EXPECT_TRUE((*uploader)->synchronize().ok());
-    (*uploader)->give_back(*std::move(event));
+    (*uploader)->events().give_back(*std::move(event));
     return std::ranges::all_of(uploads, [&](const CudaUpload& upload) {
       return std::equal(upload.from, upload.from + size, FakeDriver::memory_at(upload.to));
     });

@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import logging
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stoker import _native
-from stoker._checkpoint.memory import Memory
 
 Stage: TypeAlias = Literal["auto", "host", "device"]
 Streams: TypeAlias = list[tuple[int, int]]
+Lend: TypeAlias = Callable[[int, int], tuple[int, int] | None]
 
 _log = logging.getLogger("stoker")
 _SAVES_SEEN = 2  # what a training needs at most is known only after some steps of it
@@ -98,7 +98,8 @@ class _Room(NamedTuple):
 
     free: int  # of the device
     total: int
-    idle: int  # what torch's allocator has, and no tensor
+    reserved: int  # what torch's allocator has
+    idle: int  # and no tensor
     peak: int  # what it has had at most
 
 
@@ -106,7 +107,45 @@ def _room_on(torch: Any, device: str) -> _Room:
     free, total = torch.cuda.mem_get_info(device)
     reserved = torch.cuda.memory_reserved(device)
     idle = reserved - torch.cuda.memory_allocated(device)
-    return _Room(free, total, idle, torch.cuda.max_memory_reserved(device))
+    return _Room(free, total, reserved, idle, torch.cuda.max_memory_reserved(device))
+
+
+class _Own(NamedTuple):
+    """What snapshots have of it."""
+
+    reserved: int = 0
+    idle: int = 0  # the largest piece that the current stream can have again
+
+
+@functools.cache
+def _pool_on(device: str) -> Any:
+    """Returns memory of torch's allocator that only snapshots use, unless torch has no other.
+
+    None if this torch has no such pools. Never freed: some versions fail after that.
+    """
+    try:
+        return sys.modules["torch"].cuda.MemPool(use_on_oom=True)
+    except (AttributeError, TypeError, RuntimeError):
+        return None
+
+
+def _own_on(torch: Any, device: str) -> _Own:
+    pool = _pool_on(device)
+    if pool is None:
+        return _Own()
+    number, stream = torch.device(device).index, torch.cuda.current_stream(device).cuda_stream
+    segments = [one for one in pool.snapshot() if one["device"] == number]
+    blocks = [block for one in segments if one["stream"] == stream for block in one["blocks"]]
+    idle = max((one["size"] for one in blocks if one["state"] == "inactive"), default=0)
+    return _Own(sum(one["total_size"] for one in segments), idle)
+
+
+def _empty_on(torch: Any, device: str, size: int) -> Any:
+    pool = _pool_on(device)
+    if pool is None:
+        return torch.empty(size, dtype=torch.uint8, device=device)
+    with torch.cuda.use_mem_pool(pool, device):
+        return torch.empty(size, dtype=torch.uint8, device=device)
 
 
 class SnapshotMemory:
@@ -122,55 +161,55 @@ class SnapshotMemory:
         self._stage = stage
         self._most = most
         self._saves = 0
-        self._own: dict[str, int] = {}  # the size of the last one on each device
+        self._needed: dict[str, int] = {}  # what the training has reserved at most
+        self._most_own: dict[str, int] = {}
 
-    def lend(self, memories: Iterable[Memory]) -> list[Any]:
-        """Returns tensors of bytes with room for a save's tensors on devices, or for some of them.
+    def lender(self, keep: Callable[[Any], object]) -> Lend | None:
+        """Counts a save, and returns what lends memory to it; None if nothing does.
 
-        Keep them until the save has released them. Never raises for lack of memory: the save then
-        takes the way through the host.
+        ``keep`` gets each tensor that is lent, and must keep it until the save has released it.
         """
         self._saves += 1
         torch = _torch()
         if torch is None or self._stage == "host" or not has_cuda():
-            return []
-        sizes: dict[str, int] = {}
-        for memory in memories:
-            if memory.device is not None:
-                sizes[memory.device] = sizes.get(memory.device, 0) + memory.size_bytes
-        lent = []
-        for device, size in sizes.items():
+            return None
+        if self._stage == "auto" and self._saves <= _SAVES_SEEN:
+            return None
+
+        def lend(number: int, size: int) -> tuple[int, int] | None:
+            """Returns address and size of memory with room for ``size`` bytes, or for some."""
+            device = f"cuda:{number}"
             try:
                 made = self._make(torch, device, size)
             except RuntimeError as error:  # torch's own: the memory was taken meanwhile
                 _log.info("no snapshot on %s: %s", device, error)
-                continue
-            lent += [] if made is None else [made]
-        return lent
+                return None
+            if made is None:
+                return None
+            keep(made)
+            return int(made.data_ptr()), int(made.numel())
+
+        return lend
 
     def _make(self, torch: Any, device: str, size: int) -> Any:
-        room = self._limit(_room_on(torch, device), self._own.get(device, 0))
+        room = self._limit(device, _room_on(torch, device), _own_on(torch, device))
         granted = min(size, room)
         if granted == 0 or granted < min(size, _WORTH_BYTES):
-            if self._stage == "device" or self._saves > _SAVES_SEEN:
-                _log.info("no snapshot on %s: room for %d of %d bytes", device, room, size)
+            _log.info("no snapshot on %s: room for %d of %d bytes", device, room, size)
             return None
-        memory = torch.empty(granted, dtype=torch.uint8, device=device)
-        self._own[device] = granted
-        return memory
+        return _empty_on(torch, device, granted)
 
-    def _limit(self, room: _Room, own: int) -> int:
-        """Returns what may be lent. ``own``: the last snapshot, which torch counts as well."""
+    def _limit(self, device: str, room: _Room, own: _Own) -> int:
+        """Returns what may be lent."""
         limit = room.free + room.idle
         if self._stage == "auto":
-            if self._saves <= _SAVES_SEEN:
-                return 0
-            # Not all that is idle: torch would have to free its blocks, which takes a while.
-            limit = room.free + min(own, room.idle)
-            limit = min(limit, room.total - room.total // _SPARE - max(0, room.peak - own))
+            # The peak is that of the training and of snapshots together. The latter are known to
+            # have had no more than this.
+            most_own = self._most_own[device] = max(self._most_own.get(device, 0), own.reserved)
+            training = room.reserved - own.reserved
+            needed = max(self._needed.get(device, 0), training, room.peak - most_own)
+            self._needed[device] = needed
+            # Not what torch has idle: it would have to free its blocks, which takes a while.
+            spare = room.free - (needed - training) - room.total // _SPARE
+            limit = max(spare, min(own.idle, spare + own.idle))
         return max(0, limit if self._most is None else min(limit, self._most))
-
-
-def places_of(lent: Iterable[Any]) -> dict[int, tuple[int, int]]:
-    """Returns address and size of the tensors of ``lend``, by device, as the core takes them."""
-    return {int(m.get_device()): (int(m.data_ptr()), int(m.numel())) for m in lent}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from stoker._checkpoint.cuda import Streams, has_cuda, streams_of
-from stoker._checkpoint.memory import Memory
+from stoker._checkpoint.memory import Memory, new_staging
 
 _PREFIX = "cuda:"
 
@@ -25,9 +26,19 @@ def is_filled_directly(memory: Memory) -> bool:
 
 
 def new_device_staging(array: Any) -> Any:
-    """Returns memory without gaps for the elements of a tensor, on its device."""
+    """Returns memory without gaps for the elements of a tensor: on its device, if it has room."""
     torch = sys.modules["torch"]
-    return torch.empty(tuple(array.shape), dtype=array.dtype, device=array.device)
+    try:
+        return torch.empty(tuple(array.shape), dtype=array.dtype, device=array.device)
+    except torch.OutOfMemoryError:
+        return new_staging(array)
+
+
+def await_copies(tensors: Iterable[Any]) -> None:
+    """Waits for what the current streams of CUDA tensors' devices have been given."""
+    devices = {t.device for t in tensors if getattr(t, "is_cuda", False)}
+    for device in devices:
+        sys.modules["torch"].cuda.current_stream(device).synchronize()
 
 
 def device_of(memory: Memory) -> int | None:

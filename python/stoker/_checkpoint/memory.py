@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker import _native
+from stoker._checkpoint.by_parts import copy_between, copy_to_host
 from stoker._common.torch import is_tensor
 
 _TYPES = {
@@ -81,13 +82,16 @@ class Memory(NamedTuple):
         """Returns the elements where the core can read them.
 
         With ``has_cuda`` that may be a CUDA device, where they have no gaps: if they have, they are
-        copied on the device's current stream.
+        copied on the device's current stream, or to the host if the device has no memory for that.
         """
         if not has_cuda or self.device is None or not self.device.startswith("cuda:"):
             return self.on_host()
         if self.strides is None:
             return self
-        copy = self.owner.contiguous()
+        try:
+            copy = self.owner.contiguous()
+        except sys.modules["torch"].OutOfMemoryError:
+            return self.on_host()
         return _memory_of_strided(copy)._replace(owner=(copy, self.owner), device=self.device)
 
     def on_host(self) -> Memory:
@@ -98,7 +102,7 @@ class Memory(NamedTuple):
         """
         if self.device is None:
             return self
-        copy = self.owner.to("cpu", copy=True)
+        copy = copy_to_host(self.owner)
         return _memory_of_strided(copy)._replace(owner=(copy, self.owner))
 
     @property
@@ -375,8 +379,11 @@ def new_staging(array: Any) -> Any:
 
 
 def copy_into(array: Any, staging: Any) -> None:
-    """Fills an array or a tensor from its staging memory; complete on return."""
+    """Fills an array or a tensor from its staging memory.
+
+    Complete on return, unless both are on one device: then it is enqueued on the current stream.
+    """
     if isinstance(array, np.ndarray):
         array[...] = staging
     else:
-        array.detach().copy_(staging)
+        copy_between(array.detach(), staging)

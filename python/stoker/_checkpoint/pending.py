@@ -56,6 +56,13 @@ class LentMemory:
         self.native: _native.PendingSave | None = None
         self._memory = memory
         self.pid = os.getpid()
+
+    def add(self, memory: Any) -> None:
+        """Keeps more."""
+        self._memory.append(memory)
+
+    def begin_call(self) -> None:
+        """Keeps it alive until ``end_call()``, which must follow even after an interruption."""
         _lent.add(self)
 
     def end_call(self) -> None:

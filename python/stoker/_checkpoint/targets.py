@@ -6,7 +6,13 @@ import logging
 from typing import Any, NamedTuple
 
 from stoker import _native
-from stoker._checkpoint.cuda_load import device_of, is_on_cuda, new_device_staging, streams_for
+from stoker._checkpoint.cuda_load import (
+    await_copies,
+    device_of,
+    is_on_cuda,
+    new_device_staging,
+    streams_for,
+)
 from stoker._checkpoint.memory import Memory, copy_into, memory_of, new_staging
 from stoker._checkpoint.slice import Box
 from stoker._common.collector import paused_collector
@@ -42,7 +48,7 @@ class Targets:
     one in the tree wins, as in torch's load_state_dict. Arrays that are staged, and those that
     overlap with an earlier place, are read into staging memory; ``copy`` copies them after
     everything was read and checked. Staging memory is the host's, except for overlapping tensors on
-    a CUDA device, and for those with gaps.
+    a CUDA device that has room, and for those with gaps.
     """
 
     def __init__(self) -> None:
@@ -80,9 +86,10 @@ class Targets:
         checkpoint.read_all(targets, streams_for(targets))
 
     def copy(self) -> None:
-        """Copies staging memory to its places."""
+        """Copies staging memory to its places; complete on return."""
         for array, staging in self._copies:
             copy_into(array, staging)
+        await_copies(array for array, _ in self._copies)
         self._copies.clear()
         tell_autograd(place.array for place in self._places if place.is_staged)
 

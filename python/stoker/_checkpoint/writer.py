@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from stoker import _native
 from stoker._checkpoint.best import BestWatch
-from stoker._checkpoint.cuda import SnapshotMemory, Streams, places_of
+from stoker._checkpoint.cuda import SnapshotMemory, Streams
 from stoker._checkpoint.job import JobConflict, Meetings
 from stoker._checkpoint.late import LateError, telling_late
 from stoker._checkpoint.pending import LentMemory, Pending, SaveTimes, Watcher
@@ -181,9 +181,9 @@ class Writer:
         self._learn_begun()
         self._begun_bytes = sum(m.size_bytes for m in encoder.tensors.values())
         self._begun_times = SaveTimes(called, time.monotonic(), self._ranks.rank == 0)
-        snapshot = self._snapshots.lend(encoder.tensors.values())
-        lent = LentMemory([encoder.tensors, snapshot])
+        lent = LentMemory([encoder.tensors])
         try:
+            lent.begin_call()
             with telling_late():
                 tensors = encoder.tensors, encoder.slices, encoder.per_rank
                 native.save(
@@ -193,7 +193,7 @@ class Writer:
                     reference,
                     self._begun,
                     deadline=_left(end),
-                    devices=(streams, places_of(snapshot)),
+                    devices=(streams, self._snapshots.lender(lent.add)),
                     lent=lent,
                 )
         except LateError:

@@ -18,6 +18,9 @@ class AheadRun:
     """Batches of the core, of which up to ``depth`` are on their way to the GPU.
 
     What is on its way counts for nothing yet: a position is that of what was handed out.
+
+    Attributes:
+        feed: Of the GPU.
     """
 
     def __init__(
@@ -30,7 +33,7 @@ class AheadRun:
     ) -> None:
         feed.native.lend_memory(options)
         self._native = NativeRun(options)
-        self._feed = feed
+        self.feed = feed
         self._depth = depth
         self._maker = maker
         self._extras = extras
@@ -68,10 +71,10 @@ class AheadRun:
     def _send(self, native: _native.Batch) -> None:
         if len(native) == 0 and self._extras.show_columns:
             shown = Batch._of(self._extras.stand_in(native), self._maker, native.cursor)
-            batch, arrive = shown._emptied().to(self._feed.device), None
+            batch, arrive = shown._emptied().to(self.feed.device), None
         else:
             if self._sending is None or self._sending.native is not native:
-                self._sending = Sending(native, self._feed, self._maker)
+                self._sending = Sending(native, self.feed, self._maker)
             self._sending.send()
             batch, arrive = self._sending.batch, self._sending.arrive
         batch.last = native.last
@@ -82,7 +85,7 @@ class AheadRun:
     def stats(self) -> dict[str, Any]:
         """Returns the core's counters, and those of the copies since the run began."""
         with contextlib.suppress(ValueError):  # closed: the last values
-            self._counters = self._feed.native.stats()
+            self._counters = self.feed.native.stats()
         copies = {name: value - self._before[name] for name, value in self._counters.items()}
         return {**self._native.stats(), **copies}
 

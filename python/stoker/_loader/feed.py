@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import logging
+import sys
 from typing import Any
 
 from stoker import _native
@@ -59,6 +61,39 @@ class Sending:
         self._feed.hand_over(self.sent[0], self._memory)
 
 
+@functools.cache
+def _stream_on(device: int) -> Any:
+    """Returns a stream of ours: those of torch are 32, which it hands out in turn."""
+    torch = sys.modules["torch"]
+    if not torch.cuda.is_available():
+        raise RuntimeError("torch finds no CUDA device")
+    torch.empty(1, device=f"cuda:{device}")  # torch creates the context, and nobody else
+    return torch.cuda.ExternalStream(_native.new_cuda_stream(device), device=device)
+
+
+class CurrentStream:
+    """Finds the current stream of a device; torch makes a new object each time, which takes longer.
+
+    Thread safety: any thread.
+    """
+
+    def __init__(self, torch: Any, device: Any) -> None:
+        self._torch = torch
+        self._device = device
+        self._known: dict[int, Any] = {}
+        self._handle_of = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+
+    def get(self) -> Any:
+        """Returns it as a torch.cuda.Stream."""
+        if self._handle_of is None:
+            return self._torch.cuda.current_stream(self._device)
+        handle = self._handle_of(self._device.index)
+        stream = self._known.get(handle)
+        if stream is None:
+            stream = self._known[handle] = self._torch.cuda.current_stream(self._device)
+        return stream
+
+
 class DeviceFeed:
     """The copies to one GPU, on a stream of their own.
 
@@ -68,7 +103,8 @@ class DeviceFeed:
     def __init__(self, torch: Any, device: Any) -> None:
         self._torch = torch
         self.device = device
-        self._stream = torch.cuda.Stream(device)
+        self._stream = _stream_on(device.index)
+        self._current = CurrentStream(torch, device)
         self._spare: list[Any] = []
         self.native = _native.CudaFeed(device.index, self._stream.cuda_stream)
 
@@ -87,7 +123,7 @@ class DeviceFeed:
 
     def hand_over(self, copy: _native.CudaCopy, memory: Any) -> None:
         """Lets the caller's current stream use the memory after the copy, and not the host."""
-        stream = self._torch.cuda.current_stream(self.device)
+        stream = self._current.get()
         copy.delay(stream.cuda_stream)
         memory.record_stream(stream)  # torch reuses it only after what is enqueued there
 

@@ -87,17 +87,19 @@ class Runs:
         return self._run_at(epoch, position)
 
     def _run_at(self, epoch: int, position: int) -> Run:
+        feed = self._feeder.feed() if self._feeder is not None and self._mapping is None else None
         idle, self._idle = self._idle, None
         if idle is not None:
             run, at_epoch = idle
-            if (at_epoch, 0) == (epoch, position):
+            # Another device may be the current one by now.
+            if (at_epoch, 0) == (epoch, position) and getattr(run, "feed", None) is feed:
                 return run
             run.close()
         options = self._plan.options(self._plan.cursor(epoch, position))
         if self._mapping is not None:
             return self._mapping.start(options, self._maker, self._plan.extras(options))
         extras = self._plan.extras(options)
-        if self._feeder is not None and (feed := self._feeder.feed()) is not None:
+        if self._feeder is not None and feed is not None:
             return AheadRun(options, feed, self._feeder.depth, self._maker, extras)
         return PlainRun(options, self._finish, extras)
 

@@ -6,6 +6,7 @@ import ctypes
 import logging
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 import stoker
 from stoker import _native
 from stoker._loader import loader as loader_module
+from stoker._loader.feed import CurrentStream
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch")
 
@@ -253,6 +255,19 @@ def test_the_next_iteration_goes_on_with_what_was_sent_ahead(
         assert [plain(one) for one in fed] == [plain(one) for one in other]
 
 
+def test_the_next_epoch_follows_the_program_to_another_device(
+    shards: Path, feeder: HostFeeder
+) -> None:
+    """With device="cuda", which is that of the beginning of an iteration."""
+    fed, other = load(shards), unfed(shards)
+    assert [plain(one) for one in fed] == [plain(one) for one in other]
+    first, feeder.made = feeder.made, HostFeed()
+    copies = first.native.copies
+    assert [plain(one) for one in fed] == [plain(one) for one in other]
+    assert first.native.copies == copies
+    assert feeder.made.handed
+
+
 def test_the_time_of_the_copies_is_told_apart(shards: Path, feeder: HostFeeder) -> None:
     loader = load(shards)
     batches = len(list(loader))
@@ -279,6 +294,26 @@ def test_nothing_that_is_handed_out_is_in_the_loaders_memory(
             assert not any(begin <= start < end for begin, end in sources)
         held = [np.asarray(one).__array_interface__["data"][0] for one in batch["json"]]
         assert not any(begin <= at < end for at in held for begin, end in sources)
+
+
+def test_the_current_stream_is_found_and_its_object_is_made_once() -> None:
+    current = [7]
+    made: list[int] = []
+
+    def new_stream(device: Any) -> Any:
+        made.append(current[0])
+        return SimpleNamespace(cuda_stream=current[0])
+
+    cuda = SimpleNamespace(current_stream=new_stream)
+    quick = SimpleNamespace(_cuda_getCurrentRawStream=lambda index: current[index - 3])
+    for fake, count in ((quick, 2), (SimpleNamespace(), 6)):
+        made.clear()
+        torch_like = SimpleNamespace(_C=fake, cuda=cuda)
+        stream = CurrentStream(torch_like, SimpleNamespace(index=3))
+        for handle in (7, 9, 7, 7, 9, 9):
+            current[0] = handle
+            assert stream.get().cuda_stream == handle
+        assert len(made) == count
 
 
 def test_without_a_driver_there_is_no_feed(

@@ -46,7 +46,7 @@ class Bench {
                           : std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, 16);
     STOKER_TRY(
         driver.check(driver.driver_get_version(&report_.driver_version), "cuDriverGetVersion"));
-    STOKER_ASSIGN(device_, CudaDevice::retain(driver, options_.device));
+    STOKER_ASSIGN(device_, CudaDevice::create(driver, options_.device));
     const std::shared_ptr<PinnedMemory> pinned = PinnedMemory::make();
     STOKER_ASSIGN(const std::unique_ptr<Arena> arena, pinned->maker()(kHostBytes));
     pinned->pin(arena->bytes(), device_);

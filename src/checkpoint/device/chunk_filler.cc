@@ -33,6 +33,18 @@ void add_copy(std::vector<DeviceCopy>& copies, const DeviceCopy& copy, bool may_
 
 }  // namespace
 
+ChunkFiller::ChunkFiller(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
+                         std::span<const TensorSource> sources, Staging& staging, Deadline deadline)
+    : layout_(layout),
+      tensors_(tensors),
+      sources_(sources),
+      staging_(staging),
+      deadline_(deadline) {
+  for (const TensorSource& source : sources_)
+    if (source.lane != nullptr && std::ranges::find(lanes_, source.lane) == lanes_.end())
+      lanes_.push_back(source.lane);
+}
+
 /// Copies what is in host memory, and returns the copies that devices are to do.
 ChunkFiller::LaneCopies ChunkFiller::collect(const Staging::Chunk& chunk, bool is_now) const {
   LaneCopies by_lane;
@@ -77,7 +89,7 @@ Status ChunkFiller::enqueue(const Staging::Chunk& chunk, bool is_now,
   for (const auto& [lane, copies] : by_lane) {
     const CudaScope scope(*lane->device());
     STOKER_TRY(scope.status());
-    STOKER_ASSIGN(std::unique_ptr<OwnedCudaEvent> event, lane->take_event());
+    STOKER_ASSIGN(std::unique_ptr<OwnedCudaEvent> event, lane->events().take());
     STOKER_TRY(lane->enqueue_to_host(copies));
     STOKER_TRY(event->record(lane->to_host()));
     one.events.emplace_back(lane, std::move(event));
@@ -86,13 +98,20 @@ Status ChunkFiller::enqueue(const Staging::Chunk& chunk, bool is_now,
   return {};
 }
 
+Status ChunkFiller::await_event(const OwnedCudaEvent& event) {
+  const Status status = event.synchronize_until(deadline_);
+  if (status.code() == Code::unavailable && Clock::now() >= deadline_)
+    is_late_.store(true, std::memory_order_relaxed);
+  return status;
+}
+
 Status ChunkFiller::await_oldest(std::deque<InFlight>& in_flight, bool hand_over) {
   InFlight& oldest = in_flight.front();
   for (auto& [lane, event] : oldest.events) {
     const CudaScope scope(*lane->device());
     STOKER_TRY(scope.status());
-    STOKER_TRY(event->synchronize());
-    lane->give_back(std::move(event));
+    STOKER_TRY(await_event(*event));
+    lane->events().give_back(std::move(event));
   }
   if (hand_over) staging_.filled(oldest.chunk);
   in_flight.pop_front();
@@ -117,29 +136,19 @@ Status ChunkFiller::work(std::deque<InFlight>& in_flight) {
   }
 }
 
-/// After a failure, waits until no device writes to the chunks any more.
-Status ChunkFiller::end(Status status) const {
-  if (status.ok()) return status;
-  std::vector<DeviceLane*> waited;
-  for (const TensorSource& source : sources_) {
-    if (source.lane == nullptr || std::ranges::find(waited, source.lane) != waited.end()) continue;
-    waited.push_back(source.lane);
-    const CudaScope scope(*source.lane->device());
-    if (scope.status().ok()) static_cast<void>(source.lane->synchronize());
-  }
-  return status;
-}
-
 Status ChunkFiller::fill_all(std::size_t thread_count) {
   work_together(std::min(thread_count, layout_.chunks.size()), [&] {
-    Status status;
-    std::deque<InFlight> in_flight;
-    try {
-      status = work(in_flight);
-    } catch (const std::bad_alloc&) {
-      status = Status::from_errno(ENOMEM, "copy a checkpoint", "");
+    Status status = no_memory_;
+    {
+      AwaitLanes unless_all_ended(lanes_);
+      try {
+        std::deque<InFlight> in_flight;
+        status = work(in_flight);
+      } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): `status` says so
+      }
+      if (status.ok() || is_late()) unless_all_ended.dismiss();
     }
-    if (!status.ok()) staging_.fail(end(status));
+    if (!status.ok()) staging_.fail(status);
   });
   return staging_.status();
 }
@@ -149,9 +158,10 @@ Status ChunkFiller::fill_now(std::size_t thread_count) {
   Mutex mutex;
   Status failure;
   work_together(std::min(thread_count, layout_.chunks.size()), [&] {
+    AwaitLanes unless_all_ended(lanes_);
     Status status;
-    std::deque<InFlight> in_flight;
     try {
+      std::deque<InFlight> in_flight;
       for (std::size_t i = next.fetch_add(1, std::memory_order_relaxed);
            i < layout_.chunks.size() && status.ok();
            i = next.fetch_add(1, std::memory_order_relaxed)) {
@@ -161,10 +171,10 @@ Status ChunkFiller::fill_now(std::size_t thread_count) {
       }
       while (status.ok() && !in_flight.empty()) status = await_oldest(in_flight, false);
     } catch (const std::bad_alloc&) {
-      status = Status::from_errno(ENOMEM, "copy a checkpoint", "");
+      status = no_memory_;
     }
+    if (status.ok() || is_late()) unless_all_ended.dismiss();
     if (status.ok()) return;
-    status = end(status);
     MutexLock lock(mutex);
     if (failure.ok()) failure = std::move(status);
   });

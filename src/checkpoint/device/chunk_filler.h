@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -8,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "checkpoint/device/device_lane.h"
 #include "checkpoint/staging/layout.h"
 #include "checkpoint/staging/staging.h"
@@ -30,8 +33,10 @@ class ChunkFiller {
  public:
   /// `sources` has one entry for each of `tensors`.
   ChunkFiller(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
-              std::span<const TensorSource> sources, Staging& staging)
-      : layout_(layout), tensors_(tensors), sources_(sources), staging_(staging) {}
+              std::span<const TensorSource> sources, Staging& staging, Deadline deadline);
+
+  // Both wait for the devices if they fail, so that nothing writes to the chunks any more, unless
+  // is_late().
 
   /// Copies the tensors with TensorSource::is_now to their places in an arena, and waits for them.
   Status fill_now(std::size_t thread_count);
@@ -40,6 +45,12 @@ class ChunkFiller {
   /// TensorSource::is_now. A chunk is handed over only after an event behind its copies has
   /// returned success.
   Status fill_all(std::size_t thread_count);
+
+  /// Whether they have failed at the deadline: devices may still read the tensors, and write to the
+  /// chunks.
+  bool is_late() const noexcept { return is_late_.load(std::memory_order_relaxed); }
+  /// The devices.
+  const std::vector<DeviceLane*>& lanes() const noexcept { return lanes_; }
 
  private:
   using LaneCopies = std::vector<std::pair<DeviceLane*, std::vector<DeviceCopy>>>;
@@ -50,14 +61,18 @@ class ChunkFiller {
 
   LaneCopies collect(const Staging::Chunk& chunk, bool is_now) const;
   Status enqueue(const Staging::Chunk& chunk, bool is_now, std::deque<InFlight>& in_flight);
+  Status await_event(const OwnedCudaEvent& event);
   Status await_oldest(std::deque<InFlight>& in_flight, bool hand_over);
   Status work(std::deque<InFlight>& in_flight);
-  Status end(Status status) const;
 
   const CheckpointLayout& layout_;
   const std::span<const SaveTensor> tensors_;
   const std::span<const TensorSource> sources_;
   Staging& staging_;
+  const Deadline deadline_;
+  std::vector<DeviceLane*> lanes_;     // of the sources, each once
+  std::atomic<bool> is_late_ = false;  // relaxed: read after the threads were joined
+  const Status no_memory_ = Status::from_errno(ENOMEM, "copy a checkpoint", "");
 };
 
 }  // namespace stoker

@@ -23,17 +23,26 @@ struct CallersStream {
   std::unique_ptr<OwnedCudaEvent> ready;
 };
 
-/// A copy on the device, from which a save is filled after save() has returned.
+/// A copy on the device, from which a save is filled after save() has returned; without memories,
+/// what is filled from the tensors themselves.
 struct Snapshot {
   std::vector<TensorSource> sources;  // one for each tensor
   std::vector<DeviceMemory> memories;
   std::vector<std::pair<DeviceLane*, std::unique_ptr<OwnedCudaEvent>>> taken;
+  std::vector<DeviceLane*> lanes;  // that copy to or from it, or instead of it
 };
 
-/// Waits until the device does nothing for this save any more. Its errors are known already.
-void await(const DeviceLane& lane) {
-  const CudaScope scope(*lane.device());
-  if (scope.status().ok()) static_cast<void>(lane.synchronize());
+/// Ends a save for which a device has not answered in time: waits until it does nothing for the
+/// save any more.
+CopyRest end_late(std::shared_ptr<Snapshot> snapshot, const Status& why, Staging& staging) {
+  AwaitLanes unless_made(snapshot->lanes);
+  CopyRest rest = [snapshot, why] {
+    const AwaitLanes all(snapshot->lanes);
+    return why;
+  };
+  unless_made.dismiss();
+  staging.fail(why);
+  return rest;
 }
 
 class DeviceCopier final : public TensorCopier {
@@ -59,6 +68,8 @@ class DeviceCopier final : public TensorCopier {
               Staging& staging) override;
   Result<CopyRest> begin_copy(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
                               Staging& staging) override;
+  Result<CopyRest> copy_in_time(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
+                                Staging& staging);
   Result<std::vector<Digest128>> digests(std::span<const SaveTensor> tensors) override;
 
  private:
@@ -68,8 +79,8 @@ class DeviceCopier final : public TensorCopier {
   Status follow_callers(const DeviceLane& lane, CudaStream ours) const;
   Result<std::vector<TensorSource>> sources_of(std::span<const SaveTensor> tensors);
   Status prepare_host_copies(std::span<const TensorSource> sources, const Staging& staging) const;
-  void reserve(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
-               Snapshot& snapshot) const;
+  static void reserve(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
+                      const LendMemory& lend, Snapshot& snapshot);
   Status take(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
               Snapshot& snapshot) const;
   Status drain(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
@@ -105,7 +116,7 @@ Status DeviceCopier::note_stream(std::int32_t device, CudaStream stream) {
                   "a CUDA graph is being captured on device " + std::to_string(device) +
                       ", and a save cannot be a part of it: save before or after the capture");
   STOKER_TRY(driver.check(asked, "cuStreamIsCapturing"));
-  STOKER_ASSIGN(std::unique_ptr<OwnedCudaEvent> ready, lane->take_event());
+  STOKER_ASSIGN(std::unique_ptr<OwnedCudaEvent> ready, lane->events().take());
   STOKER_TRY(ready->record(stream));
   callers_.push_back({.lane = lane, .stream = stream, .ready = std::move(ready)});
   return {};
@@ -129,13 +140,14 @@ Status DeviceCopier::await_pinned(std::span<const SaveTensor> tensors) const {
   for (const CallersStream& callers : callers_) {
     const CudaScope other(*callers.lane->device());
     STOKER_TRY(other.status());
-    STOKER_TRY(driver.check(driver.stream_synchronize(callers.stream), "cuStreamSynchronize"));
+    STOKER_TRY(callers.ready->synchronize_until(use_.deadline));
   }
   return {};
 }
 
 Status DeviceCopier::begin(std::span<const SaveTensor> tensors, const DeviceUse& use) {
-  for (CallersStream& callers : callers_) callers.lane->give_back(std::move(callers.ready));
+  for (CallersStream& callers : callers_)
+    callers.lane->events().give_back(std::move(callers.ready));
   callers_.clear();
   use_ = use;
   for (const auto& [device, lane] : lanes_)
@@ -199,13 +211,28 @@ Status DeviceCopier::copy(const CheckpointLayout& layout, std::span<const SaveTe
   if (std::ranges::all_of(tensors, is_on_host)) return host_->copy(layout, tensors, staging);
   STOKER_ASSIGN(const std::vector<TensorSource> sources, sources_of(tensors));
   STOKER_TRY(prepare_host_copies(sources, staging));
-  return ChunkFiller(layout, tensors, sources, staging).fill_all(threads_for(tensors));
+  return ChunkFiller(layout, tensors, sources, staging, Deadline::max())
+      .fill_all(threads_for(tensors));
+}
+
+/// Like copy(), until the deadline.
+Result<CopyRest> DeviceCopier::copy_in_time(const CheckpointLayout& layout,
+                                            std::span<const SaveTensor> tensors, Staging& staging) {
+  const auto all = std::make_shared<Snapshot>();
+  STOKER_ASSIGN(all->sources, sources_of(tensors));
+  STOKER_TRY(prepare_host_copies(all->sources, staging));
+  ChunkFiller filler(layout, tensors, all->sources, staging, use_.deadline);
+  all->lanes = filler.lanes();
+  const Status filled = filler.fill_all(threads_for(tensors));
+  if (filler.is_late()) return end_late(all, filled, staging);
+  STOKER_TRY(filled);
+  return CopyRest();
 }
 
 /// Gets memory on each device, and gives tensors places there in the order of the files, so that
 /// those of a chunk leave the device as one copy.
 void DeviceCopier::reserve(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
-                           Snapshot& snapshot) const {
+                           const LendMemory& lend, Snapshot& snapshot) {
   std::map<std::int32_t, std::uint64_t> wanted;
   for (const LayoutFile& file : layout.files)
     for (const PlacedTensor& placed : file.tensors)
@@ -214,7 +241,7 @@ void DeviceCopier::reserve(const CheckpointLayout& layout, std::span<const SaveT
   for (TensorSource& source : snapshot.sources) source.is_now = true;
   for (const auto& [device, size_bytes] : wanted) {
     if (size_bytes == 0) continue;
-    DeviceMemory memory = use_.snapshot_memory(device, size_bytes);
+    DeviceMemory memory = lend(device, size_bytes);
     std::uint64_t used = 0;
     for (const LayoutFile& file : layout.files) {
       for (const PlacedTensor& placed : file.tensors) {
@@ -250,7 +277,7 @@ Status DeviceCopier::take(const CheckpointLayout& layout, std::span<const SaveTe
     if (copies.empty()) continue;
     const CudaScope scope(*lane->device());
     STOKER_TRY(scope.status());
-    STOKER_ASSIGN(std::unique_ptr<OwnedCudaEvent> taken, lane->take_event());
+    STOKER_ASSIGN(std::unique_ptr<OwnedCudaEvent> taken, lane->events().take());
     // Again, because the caller's allocator may have used the streams: torch can be told to fill
     // new memory.
     for (const CallersStream& callers : callers_)
@@ -268,6 +295,7 @@ Status DeviceCopier::take(const CheckpointLayout& layout, std::span<const SaveTe
 /// Runs on another thread, while later saves may begin.
 Status DeviceCopier::drain(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
                            Staging& staging, Snapshot& snapshot) const {
+  AwaitLanes unless_all_ended(snapshot.lanes);  // the memory of the snapshot is freed next
   const auto fill = [&]() -> Status {
     for (const auto& [lane, taken] : snapshot.taken) {
       options_.memory->pin(staging.memory(), lane->device());
@@ -275,45 +303,59 @@ Status DeviceCopier::drain(const CheckpointLayout& layout, std::span<const SaveT
       STOKER_TRY(scope.status());
       STOKER_TRY(taken->delay(lane->to_host()));
     }
-    return ChunkFiller(layout, tensors, snapshot.sources, staging).fill_all(/*thread_count=*/1);
+    // Without a deadline: at that of the save, the writer gives up, and leaves it to StuckWrites.
+    return ChunkFiller(layout, tensors, snapshot.sources, staging, Deadline::max())
+        .fill_all(/*thread_count=*/1);
   };
-  const Status filled = fill();
-  for (auto& [lane, taken] : snapshot.taken) {
-    if (filled.ok())
-      lane->give_back(std::move(taken));
-    else
-      await(*lane);  // the memory of the snapshot is freed next
-  }
+  Status filled = fill();
+  if (!filled.ok()) return filled;
+  unless_all_ended.dismiss();
+  for (auto& [lane, taken] : snapshot.taken) lane->events().give_back(std::move(taken));
   return filled;
 }
 
 Result<CopyRest> DeviceCopier::begin_copy(const CheckpointLayout& layout,
                                           std::span<const SaveTensor> tensors, Staging& staging) {
   auto snapshot = std::make_shared<Snapshot>();
-  if (use_.snapshot_memory && !staging.is_ring()) {
+  // Not kept after this: what it refers to may be gone when save() has returned.
+  const auto lend = std::exchange(use_.snapshot_memory, nullptr);
+  if (lend && !staging.is_ring()) {
     STOKER_ASSIGN(snapshot->sources, sources_of(tensors));
-    reserve(layout, tensors, *snapshot);
+    reserve(layout, tensors, lend, *snapshot);
   }
   const auto is_in_it = [](const TensorSource& source) { return !source.is_now; };
-  if (std::ranges::none_of(snapshot->sources, is_in_it)) {
-    STOKER_TRY(copy(layout, tensors, staging));
+  const auto is_on_host = [](const SaveTensor& tensor) { return tensor.device == kHostMemory; };
+  if (std::ranges::all_of(tensors, is_on_host)) {
+    STOKER_TRY(host_->copy(layout, tensors, staging));
     return CopyRest();
   }
+  if (std::ranges::none_of(snapshot->sources, is_in_it))
+    return copy_in_time(layout, tensors, staging);
+  for (const auto& [device, lane] : lanes_) snapshot->lanes.push_back(lane.get());
+  AwaitLanes unless_begun(snapshot->lanes);  // nothing reads the tensors any more
   // What does not fit: its copies to the host run beside those on the device.
+  bool is_late = false;
   const auto begin = [&]() -> Status {
     STOKER_TRY(take(layout, tensors, *snapshot));
     const auto is_left = [](const TensorSource& one) { return one.is_now && one.lane != nullptr; };
     if (std::ranges::any_of(snapshot->sources, is_left))
       STOKER_TRY(prepare_host_copies(snapshot->sources, staging));
-    return ChunkFiller(layout, tensors, snapshot->sources, staging).fill_now(threads_for(tensors));
+    ChunkFiller filler(layout, tensors, snapshot->sources, staging, use_.deadline);
+    Status filled = filler.fill_now(threads_for(tensors));
+    is_late = filler.is_late();
+    return filled;
   };
-  if (Status begun = begin(); !begun.ok()) {
-    for (const auto& [device, lane] : lanes_) await(*lane);  // nothing reads the tensors any more
-    return begun;
+  if (Status begun = begin(); is_late) {
+    unless_begun.dismiss();
+    return end_late(snapshot, begun, staging);
+  } else {
+    STOKER_TRY(std::move(begun));
   }
-  return CopyRest([this, &layout, tensors, &staging, snapshot] {
+  CopyRest rest = [this, &layout, tensors, &staging, snapshot] {
     return drain(layout, tensors, staging, *snapshot);
-  });
+  };
+  unless_begun.dismiss();
+  return rest;
 }
 
 Result<std::vector<Digest128>> DeviceCopier::digests(std::span<const SaveTensor> tensors) {

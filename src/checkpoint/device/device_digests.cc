@@ -23,9 +23,10 @@ class Hasher {
   Result<Digest128> hash(const DeviceTensor& one) {
     const CudaScope scope(*one.lane->device());
     STOKER_TRY(scope.status());
-    const Result<Digest128> digest = hash_pieces(one);
     // The memory must not be used again before the copies into it have ended.
-    if (!digest.ok()) static_cast<void>(one.lane->synchronize());
+    AwaitLanes unless_all_ended({&one.lane, 1});
+    const Result<Digest128> digest = hash_pieces(one);
+    if (digest.ok()) unless_all_ended.dismiss();
     return digest;
   }
 
@@ -35,7 +36,7 @@ class Hasher {
                   tensor_bytes(one.tensor->type, one.tensor->shape));
     std::array<std::unique_ptr<OwnedCudaEvent>, 2> events;
     for (auto& event : events) {
-      STOKER_ASSIGN(event, one.lane->take_event());
+      STOKER_ASSIGN(event, one.lane->events().take());
     }
     const auto piece = [&](std::uint64_t number) {
       const std::uint64_t size = std::min(kPieceBytes, size_bytes - number * kPieceBytes);
@@ -57,7 +58,7 @@ class Hasher {
       STOKER_TRY(events[(i - 1) % 2]->synchronize());
       stream.update(piece(i - 1));
     }
-    for (auto& event : events) one.lane->give_back(std::move(event));
+    for (auto& event : events) one.lane->events().give_back(std::move(event));
     return stream.digest();
   }
 
@@ -74,6 +75,7 @@ Result<std::vector<Digest128>> DeviceDigests::hash(std::span<const DeviceTensor>
   }
   memory_->pin(arena_->bytes(), tensors.front().lane->device());
   std::vector<Status> failures(tensors.size());
+  const Status no_memory = Status::from_errno(ENOMEM, "hash the tensors of a checkpoint", "");
   std::atomic<std::size_t> next = 0;  // relaxed: counters
   std::atomic<std::size_t> next_thread = 0;
   work_together(std::min(thread_count_, tensors.size()), [&] {
@@ -89,7 +91,7 @@ Result<std::vector<Digest128>> DeviceDigests::hash(std::span<const DeviceTensor>
         }
         found[i] = *digest;
       } catch (const std::bad_alloc&) {
-        failures[i] = Status::from_errno(ENOMEM, "hash a tensor", tensors[i].tensor->name);
+        failures[i] = no_memory;
         return;
       }
     }

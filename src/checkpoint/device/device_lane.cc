@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <new>
 #include <utility>
 
 namespace stoker {
@@ -139,28 +140,14 @@ Status DeviceLane::enqueue_on_device(std::span<const DeviceCopy> copies) {
   return {};
 }
 
-Status DeviceLane::synchronize() const {
-  const CudaDriver& driver = device_->driver();
-  const CudaResult to_host = driver.stream_synchronize(to_host_->get());
-  const CudaResult on_device = driver.stream_synchronize(on_device_->get());
-  return driver.check(to_host != kCudaSuccess ? to_host : on_device, "cuStreamSynchronize");
-}
-
-Result<std::unique_ptr<OwnedCudaEvent>> DeviceLane::take_event() {
-  {
-    MutexLock lock(mutex_);
-    if (!events_.empty()) {
-      std::unique_ptr<OwnedCudaEvent> event = std::move(events_.back());
-      events_.pop_back();
-      return event;
-    }
+void DeviceLane::await() const noexcept {
+  try {
+    const CudaScope scope(*device_);
+    if (!scope.status().ok()) return;
+    static_cast<void>(device_->driver().stream_synchronize(to_host_->get()));
+    static_cast<void>(device_->driver().stream_synchronize(on_device_->get()));
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): for a message
   }
-  return OwnedCudaEvent::make(device_);
-}
-
-void DeviceLane::give_back(std::unique_ptr<OwnedCudaEvent> event) {
-  MutexLock lock(mutex_);
-  events_.push_back(std::move(event));
 }
 
 }  // namespace stoker

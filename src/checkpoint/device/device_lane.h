@@ -8,6 +8,7 @@
 
 #include "base/mutex.h"
 #include "gpu/cuda_device.h"
+#include "gpu/event_pool.h"
 #include "gpu/gather.h"
 #include "stoker/status.h"
 
@@ -49,20 +50,19 @@ class DeviceLane {
   Status enqueue_to_host(std::span<const DeviceCopy> copies);
   /// Enqueues copies to memory of the device on on_device().
   Status enqueue_on_device(std::span<const DeviceCopy> copies);
-  /// Waits for both streams: afterwards they neither read tensors nor write to host memory. An
-  /// error is that of the work.
-  Status synchronize() const;
 
-  /// Returns an event that nobody uses; give it back when nobody waits for it any more.
-  Result<std::unique_ptr<OwnedCudaEvent>> take_event();
-  void give_back(std::unique_ptr<OwnedCudaEvent> event);
+  /// Waits for both streams: afterwards they neither read tensors nor write to memory. Their errors
+  /// are known already.
+  void await() const noexcept;
+
+  CudaEventPool& events() noexcept { return events_; }
 
   /// Returns why small tensors are not gathered; OK if they are, or there were none.
   Status gather_failure() const;
 
  private:
   DeviceLane(std::shared_ptr<const CudaDevice> device, bool may_gather)
-      : device_(std::move(device)), may_gather_(may_gather) {}
+      : device_(std::move(device)), may_gather_(may_gather), events_(device_) {}
   std::size_t gathered_run(std::span<const DeviceCopy> copies);
   Status prepare_gather();
   Status enqueue_one(const DeviceCopy& copy);
@@ -81,7 +81,28 @@ class DeviceLane {
 
   mutable Mutex mutex_;
   Status gather_failure_ STOKER_GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<OwnedCudaEvent>> events_ STOKER_GUARDED_BY(mutex_);
+  CudaEventPool events_;
+};
+
+/// Waits for lanes at the end of a scope, even one that an exception ends: nothing reads or writes
+/// memory for the caller afterwards.
+///
+/// Thread safety: none.
+class AwaitLanes {
+ public:
+  /// Borrows the lanes, and their list.
+  explicit AwaitLanes(std::span<DeviceLane* const> lanes) noexcept : lanes_(lanes) {}
+  ~AwaitLanes() {
+    for (const DeviceLane* const lane : lanes_) lane->await();
+  }
+  AwaitLanes(const AwaitLanes&) = delete;
+  AwaitLanes& operator=(const AwaitLanes&) = delete;
+
+  /// It does not wait.
+  void dismiss() noexcept { lanes_ = {}; }
+
+ private:
+  std::span<DeviceLane* const> lanes_;
 };
 
 }  // namespace stoker

@@ -72,7 +72,7 @@ Status DeviceReads::enqueue(std::size_t chunk, std::span<const std::byte> bytes,
   Status status;
   for (const auto& [device, copies] : uploads) {
     CudaUploader& uploader = *uploaders_.at(device);
-    Result<std::unique_ptr<OwnedCudaEvent>> event = uploader.take_event();
+    Result<std::unique_ptr<OwnedCudaEvent>> event = uploader.events().take();
     status = event.ok() ? uploader.enqueue(copies, **event) : event.status();
     if (!status.ok()) return status.with_context(name_device(device) + ", " + name_of_(chunk));
     lent.events.emplace_back(&uploader, *std::move(event));
@@ -106,7 +106,7 @@ Result<bool> DeviceReads::is_done(const Lent& lent, bool wait) const {
 }
 
 void DeviceReads::give_back(Lent& lent) {
-  for (auto& [uploader, event] : lent.events) uploader->give_back(std::move(event));
+  for (auto& [uploader, event] : lent.events) uploader->events().give_back(std::move(event));
 }
 
 Result<bool> DeviceReads::may_reuse(std::span<const std::byte> memory, bool wait) {

@@ -26,7 +26,7 @@ void copy_or_fail(SaveJob& job, const Copy& copy) {
   try {
     copied = copy();
   } catch (const std::bad_alloc&) {
-    copied = Status::from_errno(ENOMEM, "copy a checkpoint", "");
+    copied = job.no_memory;
   } catch (const std::exception& error) {
     copied = Status(Code::unavailable, std::string("copy a checkpoint: ") + error.what());
   }
@@ -256,7 +256,7 @@ Result<Verdict> Checkpointer::Core::agree(SaveJob& job, const BeginMessage& mess
   return agreed->verdict;
 }
 
-void Checkpointer::Core::settle(const Verdict& verdict) {
+void Checkpointer::Core::settle(const Verdict& verdict, Deadline deadline) {
   Job replaced;
   {
     MutexLock lock(mutex_);
@@ -277,8 +277,14 @@ void Checkpointer::Core::settle(const Verdict& verdict) {
   if (replaced == nullptr) return;
   if (replaced->staging != nullptr)  // the rest of its copy ends early
     replaced->staging->fail(Status(Code::cancelled, "a later save replaces it"));
-  await_filled(*replaced);
-  memory_.give_back(std::move(replaced->arena));
+  if (fills_->await(replaced->number, deadline)) {
+    memory_.give_back(std::move(replaced->arena));
+  } else {
+    auto stuck = std::make_unique<StuckWrite>();
+    stuck->arena = std::move(replaced->arena);
+    fills_->keep(replaced->number, replaced, *stuck);
+    replaced_.keep(std::move(stuck));
+  }
   replaced->pending->finish(SaveOutcome::replaced, Status());
 }
 
@@ -346,15 +352,19 @@ Result<Pending> Checkpointer::Core::save(SaveRequest request) {
   job->deadline = deadline_after(request.deadline.value_or(options_.deadline));
   job->request = std::move(request);
   job->pending = std::make_shared<PendingState>(job->request.step);
-  if (job->request.refusal.ok())  // otherwise the other ranks get it, in agree_and_plan()
+  job->request.devices.deadline = job->deadline;
+  // The other ranks get a refusal in agree_and_plan().
+  if (job->request.refusal.ok()) job->request.refusal = replaced_.check();
+  if (job->request.refusal.ok())
     job->request.refusal = options_.copier->begin(job->request.tensors, job->request.devices);
   const std::string context = "save step " + std::to_string(job->request.step);
   if (coordinator_.world_size() > 1) job->keys = piece_keys(job->request.tensors);
   const Result<Verdict> verdict = agree_and_plan(*job);
-  settle(verdict.ok() ? *verdict : Verdict());
+  settle(verdict.ok() ? *verdict : Verdict(), job->deadline);
   if (!verdict.ok()) return verdict.status().with_context(context);
   switch (verdict->action) {
     case SaveAction::skip:
+      job->pending->set_released();
       job->pending->finish(SaveOutcome::skipped, Status());
       return Pending(job->pending);
     case SaveAction::fail:
@@ -391,14 +401,16 @@ Status Checkpointer::Core::stage(const Job& job) {
 
 Result<Pending> Checkpointer::Core::enter(const Job& job) {
   job->failure = stage(job);
+  if (job->failure.ok())
+    fills_->begin(job->number);
+  else
+    job->pending->set_released();
   {
     MutexLock lock(mutex_);
     queue_.push_back(job);
     in_flight_.push_back(job);
-    if (job->failure.ok()) filling_.push_back(job->number);
     // Returned right here; the other ranks get it from rank 0.
-    else
-      raised_number_ = std::max(raised_number_, job->number);
+    if (!job->failure.ok()) raised_number_ = std::max(raised_number_, job->number);
   }
   changed_.notify_all();
   if (!job->failure.ok())
@@ -419,26 +431,24 @@ void Checkpointer::Core::fill(SaveJob& job) {
   });
   try {
     if (rest) {
-      job.drain = std::jthread([this, &job, rest]() mutable { drain(job, std::move(rest)); });
+      // What it uses may have to outlive this object: the save, if StuckWrites keeps it, does.
+      job.drain = std::jthread([fills = fills_, copier = options_.copier, &job, rest]() mutable {
+        drain(*fills, job, std::move(rest));
+      });
       return;
     }
   } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): no thread can be started
   } catch (const std::bad_alloc&) {     // NOLINT(bugprone-empty-catch): the same
   }
-  drain(job, std::move(rest));
+  drain(*fills_, job, std::move(rest));
 }
 
 /// After this the writer may free the job, which joins the thread that runs it.
-void Checkpointer::Core::drain(SaveJob& job, CopyRest rest) {
+void Checkpointer::Core::drain(Fills& fills, SaveJob& job, CopyRest rest) {
   if (rest) copy_or_fail(job, rest);
   rest = {};  // with the memory of the snapshot
   job.pending->set_released();
-  const std::uint64_t number = job.number;
-  {
-    MutexLock lock(mutex_);
-    std::erase(filling_, number);
-  }
-  changed_.notify_all();
+  fills.end(job.number);
 }
 
 bool Checkpointer::Core::await_idle(Deadline deadline) {
@@ -514,7 +524,7 @@ void Checkpointer::Core::run(std::stop_token stop) {
 /// Turns std::bad_alloc into a failed save where the worker itself does not.
 EndMessage Checkpointer::Core::work(SaveWorker& worker, const Job& job) {
   try {
-    return worker.run(*job, [&] { await_filled(*job); });
+    return worker.run(job, *fills_);
   } catch (const std::bad_alloc&) {
     return {.outcome = SaveOutcome::unknown, .failure = Status::from_errno(ENOMEM, "save", "")};
   }
@@ -527,11 +537,6 @@ Checkpointer::Core::Job Checkpointer::Core::next_job(const std::stop_token& stop
   Job job = queue_.front();
   queue_.pop_front();
   return job;
-}
-
-void Checkpointer::Core::await_filled(const SaveJob& job) {
-  MutexLock lock(mutex_);
-  while (std::ranges::find(filling_, job.number) != filling_.end()) changed_.wait(mutex_);
 }
 
 void Checkpointer::Core::finish(const Job& job, const EndMessage& end) {

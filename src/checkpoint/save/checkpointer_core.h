@@ -18,7 +18,9 @@
 #include "checkpoint/save/save_rounds.h"
 #include "checkpoint/save/save_worker.h"
 #include "checkpoint/save/sharing.h"
+#include "checkpoint/staging/fills.h"
 #include "checkpoint/staging/staging_memory.h"
+#include "checkpoint/staging/stuck_writes.h"
 #include "io/engine/rate_limiter.h"
 #include "io/files/timed_file_ops.h"
 
@@ -75,16 +77,15 @@ class Checkpointer::Core {
   bool await_reservation(const BeginMessage& message, const SavesInFlight& seen, Deadline deadline);
   bool is_room_coming() const STOKER_REQUIRES(mutex_);
   void await_room(Deadline deadline);
-  void settle(const Verdict& verdict);
+  void settle(const Verdict& verdict, Deadline deadline);
   Status stage(const Job& job);
   Result<Pending> enter(const Job& job);
   void fill(SaveJob& job);
-  void drain(SaveJob& job, CopyRest rest);
+  static void drain(Fills& fills, SaveJob& job, CopyRest rest);
   std::uint64_t new_bytes(const CheckpointLayout& layout) const;
 
   void run(std::stop_token stop);
   Job next_job(const std::stop_token& stop);
-  void await_filled(const SaveJob& job);
   void finish(const Job& job, const EndMessage& end);
   void remove_condemned(const SaveJob& job);
   void note(Failure failure) STOKER_REQUIRES(mutex_);
@@ -96,6 +97,8 @@ class Checkpointer::Core {
   Coordinator& coordinator_;
   RateLimiter limiter_;
   StagingMemory memory_;
+  StuckWrites replaced_{memory_};  // saves that a device still fills; used by the caller's thread
+  const std::shared_ptr<Fills> fills_ = std::make_shared<Fills>();
   mutable SaveMemory learned_;
   std::unique_ptr<SaveLeader> leader_;  // on rank 0, and on all ranks if disks are private
   bool leads_place_ = false;            // the first of its place, and not rank 0
@@ -106,8 +109,7 @@ class Checkpointer::Core {
   std::deque<Job> queue_ STOKER_GUARDED_BY(mutex_);       // waiting for the writer
   std::vector<Job> in_flight_ STOKER_GUARDED_BY(mutex_);  // queue_, and the one being written
   bool is_held_ STOKER_GUARDED_BY(mutex_) = false;        // while true the writer takes no job
-  std::vector<std::uint64_t> filling_ STOKER_GUARDED_BY(mutex_);  // numbers of saves being copied
-  bool is_removing_ STOKER_GUARDED_BY(mutex_) = false;            // removing condemned checkpoints
+  bool is_removing_ STOKER_GUARDED_BY(mutex_) = false;    // removing condemned checkpoints
   Sharing sharing_ STOKER_GUARDED_BY(mutex_);
   std::deque<Failure> failures_ STOKER_GUARDED_BY(mutex_);     // oldest first
   std::uint64_t raised_number_ STOKER_GUARDED_BY(mutex_) = 0;  // errors up to it were reported

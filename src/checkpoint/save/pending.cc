@@ -44,7 +44,7 @@ bool PendingState::is_staged() const {
 
 bool PendingState::is_released() const {
   MutexLock lock(mutex_);
-  return is_released_ || outcome_;
+  return is_released_;
 }
 
 std::optional<SaveOutcome> PendingState::outcome() const {

@@ -33,7 +33,7 @@ class PendingState {
   explicit PendingState(std::uint64_t step) : step_(step) {}
 
   void set_staged();
-  /// Nothing reads the caller's memory any more.
+  /// Nothing reads the caller's memory any more. Follows every save that has begun, or was skipped.
   void set_released();
   /// Sets the result; called once. A committed save may have an error `status`, if something failed
   /// after the checkpoint became durable.
@@ -75,7 +75,8 @@ class Pending {
   /// True once the caller's tensors have been copied and may change.
   bool is_staged() const { return state_->is_staged(); }
   /// True once neither the caller's tensors nor memory lent for a snapshot are read any more. Later
-  /// than is_staged() if a snapshot was taken: memory on a device must not be freed before.
+  /// than is_staged() if a snapshot was taken, and later than is_done() if the save has failed
+  /// because the device does not answer: memory on a device must not be freed before.
   bool is_released() const { return state_->is_released(); }
   bool is_done() const { return state_->outcome().has_value(); }
   /// True once the checkpoint survives a power cut.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -42,6 +43,8 @@ struct SaveJob {
   std::unique_ptr<Staging> staging;
   Deadline deadline = Deadline::max();
   std::shared_ptr<PendingState> pending;
+  /// For failures where making it could fail as well.
+  const Status no_memory = Status::from_errno(ENOMEM, "copy a checkpoint", "");
   Status failure;  ///< An error on this rank before writing, to be reported to the others.
   /// Disk space that the save needs on all ranks; on rank 0 only. Set before the job is queued.
   std::uint64_t new_bytes = 0;

@@ -103,20 +103,23 @@ Result<WrittenPart> SaveWorker::write_or_fail(SaveJob& job) {
   }
 }
 
-void SaveWorker::give_memory_back(SaveJob& job) {
-  if (just_stuck_ == nullptr) {
-    parts_.memory.give_back(std::move(job.arena));
+void SaveWorker::give_memory_back(const std::shared_ptr<SaveJob>& job, const Fills& fills) {
+  const bool is_filled = fills.await(job->number, job->deadline);
+  if (is_filled && just_stuck_ == nullptr) {
+    parts_.memory.give_back(std::move(job->arena));
     return;
   }
-  just_stuck_->arena = std::move(job.arena);
+  if (just_stuck_ == nullptr) just_stuck_ = std::make_unique<StuckWrite>();
+  just_stuck_->arena = std::move(job->arena);
+  if (!is_filled) fills.keep(job->number, job, *just_stuck_);
   stuck_.keep(std::move(just_stuck_));
 }
 
-EndMessage SaveWorker::run(SaveJob& job, const std::function<void()>& await_filled) {
+EndMessage SaveWorker::run(const std::shared_ptr<SaveJob>& shared, const Fills& fills) {
+  SaveJob& job = *shared;
   job.stage.store(SaveStage::writing, std::memory_order_relaxed);
   Result<WrittenPart> written = write_or_fail(job);
-  await_filled();
-  give_memory_back(job);
+  give_memory_back(shared, fills);
   job.stage.store(SaveStage::committing, std::memory_order_relaxed);
   if (written.ok() && parts_.options.dedup)
     parts_.learned.record(job.layout, job.stored, written->scans);

@@ -5,6 +5,7 @@
 
 #include "checkpoint/save/save_job.h"
 #include "checkpoint/save/save_leader.h"
+#include "checkpoint/staging/fills.h"
 #include "checkpoint/staging/part_writer.h"
 #include "checkpoint/staging/staging_memory.h"
 #include "checkpoint/staging/stuck_writes.h"
@@ -33,16 +34,16 @@ class SaveWorker {
   };
   explicit SaveWorker(const Parts& parts) : parts_(parts), stuck_(parts.memory) {}
 
-  /// Runs one save and returns its result. `await_filled` must return once the caller's threads no
-  /// longer touch the job's memory, which is then given back. Writes and syncs that do not end by
-  /// the job's deadline fail the job; StuckWrites keeps their memory until they end.
-  EndMessage run(SaveJob& job, const std::function<void()>& await_filled);
+  /// Runs one save and returns its result. Its memory is given back when no other thread touches it
+  /// any more. Writes, syncs and copies that do not end by the job's deadline fail the job;
+  /// StuckWrites keeps their memory until they end.
+  EndMessage run(const std::shared_ptr<SaveJob>& job, const Fills& fills);
 
  private:
   Status begin(const SaveJob& job);
   Result<WrittenPart> write(SaveJob& job);
   Result<WrittenPart> write_or_fail(SaveJob& job);
-  void give_memory_back(SaveJob& job);
+  void give_memory_back(const std::shared_ptr<SaveJob>& job, const Fills& fills);
   Status with_disk_hint(const Status& failure, const SaveJob& job) const;
   EndMessage lead(SaveJob& job, const Result<WrittenPart>& written);
   EndMessage follow(SaveJob& job, const Result<WrittenPart>& written);

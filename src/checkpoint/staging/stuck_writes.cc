@@ -12,8 +12,9 @@ namespace {
 constexpr std::size_t kStuckMax = 2;
 
 bool has_ended(StuckWrite& write) {
-  write.part->abandon(Clock::now());
-  return write.part->in_flight() == 0;
+  if (write.part != nullptr) write.part->abandon(Clock::now());
+  const bool is_written = write.part == nullptr || write.part->in_flight() == 0;
+  return is_written && (!write.is_filled || write.is_filled());
 }
 
 /// Keeps a write until the process ends: destroying its engine would wait for its transfers, and
@@ -45,9 +46,9 @@ Status StuckWrites::check() {
     return true;
   });
   if (writes_.size() < kStuckMax) return {};
-  return Status(Code::unavailable, "the device does not answer: the writes of " +
-                                       std::to_string(writes_.size()) +
-                                       " earlier saves have not ended");
+  return Status(Code::unavailable,
+                "the device does not answer: the writes, or the copies from a GPU, of " +
+                    std::to_string(writes_.size()) + " earlier saves have not ended");
 }
 
 }  // namespace stoker

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -12,19 +13,22 @@
 
 namespace stoker {
 
-/// Writes that have not ended by their save's deadline, with everything that the kernel or a thread
-/// may still access.
+/// Writes, or copies of a device, that have not ended by their save's deadline, with everything
+/// that the kernel, a device or a thread may still access.
 struct StuckWrite {
   std::unique_ptr<Engine> engine;
   std::unique_ptr<Arena> arena;
-  std::unique_ptr<StagedPart>
-      part;  ///< Owns the files. The writes have ended when it has none in flight.
+  /// Owns the files. The writes have ended when it has none in flight. Null: there are no writes.
+  std::unique_ptr<StagedPart> part;
+  /// The save, if a device still fills its chunks: owns the threads that wait for the device.
+  std::shared_ptr<void> filling;
+  std::function<bool()> is_filled;  ///< Whether that is over. Empty: it is.
 };
 
 /// Keeps stuck writes until they end, so that later saves can continue.
 ///
-/// Thread safety: none; it belongs to the writer's thread. The destructor does not wait: writes
-/// that are still stuck are kept until the process ends.
+/// Thread safety: none; it belongs to one thread. The destructor does not wait: what is still stuck
+/// is kept until the process ends.
 class StuckWrites {
  public:
   explicit StuckWrites(StagingMemory& memory) : memory_(memory) {}

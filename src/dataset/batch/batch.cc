@@ -55,6 +55,7 @@ void BatchData::clear() noexcept {
   columns.clear();
   records = {};
   arrays = {};
+  has_arrays = true;
   spare.clear();
   times = {};
   record_bytes = 0;
@@ -127,7 +128,12 @@ Lease Batch::take_arrays() noexcept {
     column.data = {};
     column.offsets = {};
   }
+  data_->has_arrays = false;
   return std::exchange(data_->arrays, {});
+}
+
+bool Batch::has_arrays() const noexcept {
+  return data_->has_arrays;
 }
 
 std::uint64_t Batch::number() const noexcept {

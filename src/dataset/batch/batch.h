@@ -75,6 +75,8 @@ class Batch {
   void release_arrays() noexcept;
   /// The same, but returns the memory: for a caller whose copy has only begun.
   Lease take_arrays() noexcept;
+  /// Whether neither of these was called.
+  bool has_arrays() const noexcept;
 
   /// The batch's number in this run of the loader, from 0.
   std::uint64_t number() const noexcept;

@@ -89,8 +89,9 @@ struct BatchData {
   /// At least as many as columns. Each on the heap, because columns point into them.
   std::vector<std::unique_ptr<ColumnStore>> stores;
 
-  Lease records;  ///< The samples' records, if a column has views of them.
-  Lease arrays;   ///< Arrays and values.
+  Lease records;           ///< The samples' records, if a column has views of them.
+  Lease arrays;            ///< Arrays and values.
+  bool has_arrays = true;  ///< Neither released nor taken.
   SpareMemory spare;
   std::shared_ptr<const DatasetList> datasets;  ///< For numbered keys; null for tokens.
 

@@ -57,9 +57,9 @@ TEST_F(DeviceCopierTest, tensors_of_two_devices_and_the_host_pass_through_a_ring
 
 // Two allocations may lie side by side, and no copy may span both.
 TEST_F(DeviceCopierTest, adjacent_tensors_are_copied_by_themselves) {
-  const std::vector<float> both = iota(4096, 1);
-  SaveTensor first = on_device("a", both);
-  first.shape = {2048};
+  SaveTensor first = on_device("a", iota(2048, 1));
+  first.data = reinterpret_cast<const std::byte*>(
+      fake_.upload_adjacent(raw(iota(2048, 1)), raw(iota(2048, 2049))));
   SaveTensor second = first;
   second.name = "b";
   second.data += 2048 * sizeof(float);

@@ -1,5 +1,7 @@
-// Each call of the driver fails in turn, in three ways: no wrong byte is ever committed.
+// Each call of the driver fails in turn, in four ways: no wrong byte is ever committed.
 #include <gtest/gtest.h>
+
+#include <new>
 
 #include "checkpoint/device/device_saves.h"
 
@@ -20,8 +22,12 @@ class DeviceFaultsTest : public DeviceSaves,
       if (with_device_memory) request.devices = with_snapshot(kMiB);
       request.devices.streams = {{.device = 0, .handle = current_}, {.device = 1}};
       fake_.fail_call(number, GetParam());
-      Result<Pending> pending = saver->save(std::move(request));
-      if (pending.ok()) static_cast<void>(pending->wait());
+      try {
+        Result<Pending> pending = saver->save(std::move(request));
+        if (pending.ok()) static_cast<void>(pending->wait());
+      } catch (const std::bad_alloc&) {  // before anything was copied
+        EXPECT_EQ(GetParam(), FakeDriver::Fault::no_memory);
+      }
       static_cast<void>(saver->close());
     }
     const bool was_reached = fake_.calls().size() > number;
@@ -64,7 +70,7 @@ TEST_P(DeviceFaultsTest, a_save_by_way_of_a_snapshot_commits_the_right_bytes_or_
 
 INSTANTIATE_TEST_SUITE_P(Faults, DeviceFaultsTest,
                          ::testing::Values(FakeDriver::Fault::once, FakeDriver::Fault::sticky,
-                                           FakeDriver::Fault::later));
+                                           FakeDriver::Fault::later, FakeDriver::Fault::no_memory));
 
 }  // namespace
 }  // namespace stoker::testing

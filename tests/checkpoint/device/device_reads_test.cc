@@ -180,5 +180,18 @@ TEST_F(DeviceReadsTest, a_failed_copy_names_device_and_tensor) {
   EXPECT_NE(status.message().find("CUDA_ERROR_LAUNCH_FAILED"), std::string::npos);
 }
 
+// As for saves: two allocations may lie side by side, and no copy may span both.
+TEST_F(DeviceReadsTest, tensors_that_are_adjacent_in_the_file_and_on_the_device_arrive) {
+  constexpr std::size_t kBytes = 300'000;
+  write({random_tensor("a", TensorType::u8, {kBytes}, 1),
+         random_tensor("b", TensorType::u8, {kBytes}, 2)});
+  const std::vector<std::byte> room(kBytes, kUntouched);
+  std::vector<ReadTarget> targets = all_on_device();
+  targets[0].memory = {reinterpret_cast<std::byte*>(fake_->upload_adjacent(room, room)), kBytes};
+  targets[1].memory = {targets[0].memory.data() + kBytes, kBytes};
+  must(open().read_all(targets, options()));
+  expect_all(targets);
+}
+
 }  // namespace
 }  // namespace stoker::testing

@@ -172,5 +172,87 @@ TEST_F(SnapshotTest, a_writer_that_fails_during_the_drain_fails_the_save_and_the
   expect_saved(2, "w", iota(2 * kMiB, 1));
 }
 
+/// A device that does not answer: the save fails at its deadline, and nothing that the device may
+/// still use is freed before it does. Later saves work.
+class HangingDeviceTest : public SnapshotTest, public ::testing::WithParamInterface<std::size_t> {
+ protected:
+  /// How much room there is for a snapshot.
+  static std::size_t most() { return GetParam(); }
+  SaveRequest late_request(std::uint64_t step, const SaveTensor& tensor, nanoseconds deadline) {
+    SaveRequest late = request(step, {tensor, small_}, most());
+    late.deadline = deadline;
+    return late;
+  }
+
+  const SaveTensor small_ = on_device("small", iota(10, 5));
+};
+
+TEST_P(HangingDeviceTest,
+       a_save_fails_at_its_deadline_and_its_memory_is_kept_until_the_device_ends) {
+  const auto saver = make_saver(options());
+  const SaveTensor w = on_device("w", iota(2 * kMiB, 1));
+  fake_.hold(0, current_);
+  const Result<Pending> pending = saver->save(late_request(1, w, std::chrono::milliseconds(30)));
+  ASSERT_TRUE(pending.ok()) << pending.status().message();
+  EXPECT_EQ(pending->wait().code(), Code::unavailable);
+  pending->set_reported();
+  EXPECT_FALSE(pending->is_released());
+  EXPECT_EQ(lent_.at(0).expired(), most() == 0);
+  fake_.release();
+  while (!pending->is_released()) std::this_thread::yield();
+  const Result<Pending> next = saver->save(request(2, {w, small_}, most()));
+  ASSERT_TRUE(next.ok()) << next.status().message();
+  ASSERT_TRUE(saver->close().ok());
+  EXPECT_FALSE(std::filesystem::exists(step_path(1)));
+  expect_saved(2, "w", iota(2 * kMiB, 1));
+  for (const std::weak_ptr<void>& lent : lent_) EXPECT_TRUE(lent.expired());
+}
+
+TEST_F(SnapshotTest, a_save_that_replaces_one_waits_for_its_device_until_the_deadline) {
+  CheckpointerOptions own = options();
+  own.in_flight = 2;
+  own.late = LatePolicy::replace;
+  const auto saver = make_saver(std::move(own));
+  const SaveTensor w = on_device("w", iota(kMiB, 1));
+  fake_.hold(0, current_);
+  const Result<Pending> first = saver->save(request(1, {w}, 100 * kMiB));
+  const Result<Pending> second = saver->save(request(2, {w}, 100 * kMiB));
+  ASSERT_TRUE(first.ok() && second.ok());
+  SaveRequest late = request(3, {w}, 100 * kMiB);
+  late.deadline = std::chrono::milliseconds(30);
+  const Result<Pending> third = saver->save(late);
+  EXPECT_EQ(second->outcome(), SaveOutcome::replaced);
+  EXPECT_FALSE(second->is_released());
+  EXPECT_FALSE(lent_.at(1).expired());
+  fake_.release();
+  ASSERT_TRUE(first->wait().ok());
+  if (third.ok()) static_cast<void>(third->wait());
+  while (!second->is_released()) std::this_thread::yield();
+  static_cast<void>(saver->close());
+  expect_saved(1, "w", iota(kMiB, 1));
+  EXPECT_FALSE(std::filesystem::exists(step_path(2)));
+}
+
+TEST_F(SnapshotTest, a_save_with_pinned_memory_waits_for_the_stream_until_its_deadline) {
+  const auto saver = make_saver(options());
+  ASSERT_TRUE(saver->save(request(1, {on_device("w", iota(10, 1))}, 0)).ok());
+  ASSERT_TRUE(saver->wait().ok());  // its staging memory is pinned now
+  auto arena = memory_->maker()(kMiB);
+  ASSERT_TRUE(arena.ok());
+  const auto device = CudaDevice::retain(fake_.table(), 0);
+  memory_->pin((*arena)->bytes(), *device);
+  const SaveTensor pinned{
+      .name = "p", .type = TensorType::u8, .shape = {100}, .data = (*arena)->bytes().data()};
+  fake_.hold(0, current_);
+  SaveRequest late = request(2, {pinned}, 0);
+  late.deadline = std::chrono::milliseconds(20);
+  EXPECT_EQ(saver->save(late).status().code(), Code::unavailable);
+  fake_.release();
+  static_cast<void>(saver->close());
+}
+
+INSTANTIATE_TEST_SUITE_P(Room, HangingDeviceTest,
+                         ::testing::Values(0, 1000, 100 * kMiB));  // none, for a part, for all
+
 }  // namespace
 }  // namespace stoker::testing

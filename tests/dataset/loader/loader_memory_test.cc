@@ -99,7 +99,9 @@ TEST(LoaderMemoryTest, arrays_and_nothing_else_are_in_the_memory_that_is_given_f
       ASSERT_EQ(next.kind, Kind::batch);
       EXPECT_TRUE(inside(next.batch.find("cls")->data, given));
       for (const auto& view : next.batch.find("raw")->views) EXPECT_FALSE(inside(view, given));
+      EXPECT_TRUE(next.batch.has_arrays());  // also if it was made in the memory of an earlier one
       const Lease taken = next.batch.take_arrays();
+      EXPECT_FALSE(next.batch.has_arrays());
       EXPECT_TRUE(inside(taken.bytes(), given));
       EXPECT_TRUE(next.batch.find("cls")->data.empty());
     }
