@@ -146,7 +146,54 @@ for into, its in ((model, optimizer), hollow()):
     assert torch.equal(*(average.to_local() for average in averages))
 assert saver.restore(11, model=None, optimizer=None).trees["model"]["empty"].shape == (0, 4)
 
-saver.save(12, state={"w": wanted})
+
+# Subclasses made of other tensors, as torchao's 8-bit states: each rank has its own.
+class Int8(torch.Tensor):
+    @staticmethod
+    def __new__(cls, values, scale):
+        return torch.Tensor._make_wrapper_subclass(cls, values.shape, dtype=torch.float32)
+
+    def __init__(self, values, scale):
+        self.values, self.scale = values, scale
+
+    def __tensor_flatten__(self):
+        return ["values", "scale"], None
+
+    @staticmethod
+    def __tensor_unflatten__(inner, context, size, stride):
+        return Int8(inner["values"], inner["scale"])
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args, kwargs=None):
+        if function in (torch.ops.aten.detach.default, torch.ops.aten.view_as.default):
+            return Int8(args[0].values, args[0].scale)
+        raise NotImplementedError(f"{function}")
+
+
+def int8(value, placement):
+    part = Int8(torch.full((2, 4), value, dtype=torch.int8), torch.full((2,), float(value)))
+    rows = 4 if placement.is_shard() else 2
+    return DTensor.from_local(
+        part, mesh, [placement], run_check=False, shape=torch.Size((rows, 4)), stride=(4, 1)
+    )
+
+
+state = {"own": int8(rank + 1, Shard(0)), "same": int8(3, Replicate())}
+saver.save(12, state=state).wait()
+parts = [one.to_local() for one in state.values()]
+inner = [tensor for one in parts for tensor in (one.values, one.scale)]
+kept = [tensor.clone() for tensor in inner]
+for tensor in inner:
+    tensor.zero_()
+saver.restore(12, state=state)
+assert all(map(torch.equal, inner, kept))
+try:
+    saver.restore(12, state={"own": int8(1, Replicate()), "same": int8(1, Shard(0))})
+    raise SystemExit("another layout was filled")
+except ValueError as error:
+    assert "state['own']: a Int8 with" in str(error), error
+
+saver.save(13, state={"w": wanted})
 dist.destroy_process_group()  # before close()
 saver.close()
 print("all is well")
@@ -180,5 +227,9 @@ def test_what_torch_distributes_is_saved_once_and_restored(tmp_path: Path) -> No
     placed = stoker.load(run / "step-000000000005")["state.w"][...]
     assert placed.reshape(-1).tolist() == list(range(12))
     with stoker.Checkpointer(run, rank=0, world_size=1) as saver:
-        assert saver.steps() == [1, 2, 3, 5, 7, 9, 11, 12]
+        assert saver.steps() == [1, 2, 3, 5, 7, 9, 11, 12, 13]
+    inner = stoker.load(run / "step-000000000012")
+    names = [f"rank-0000{rank}.state.own.{name}" for rank in (0, 1) for name in ("scale", "values")]
+    names += ["state.same.scale", "state.same.values"]
+    assert set(names) <= set(inner)
     assert sorted(stoker.load(run / "step-000000000007")) == ["model.1.bias", "model.1.weight"]

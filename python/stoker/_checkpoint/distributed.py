@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from stoker._checkpoint.flattened import FlattenedPart, is_flattenable
 from stoker._checkpoint.memory import UnsupportedValueError
 from stoker._checkpoint.slice import Slice
 from stoker._common.torch import is_tensor
@@ -33,12 +34,20 @@ def is_placed(tensor: Any) -> bool:
 def part_on_this_rank(value: Any) -> Any:
     """Returns the part of a distributed tensor on this rank, which shares its memory.
 
-    A ``Slice``; or a plain tensor, if every rank has all of it.
+    A ``Slice``; or a tensor, if every rank has all of it; or a ``FlattenedPart``.
 
     Raises:
         UnsupportedValueError: It has no such part: a sum over ranks is pending.
     """
-    return _part_of_dtensor(value) if is_dtensor(value) else _part_of_placed(value)
+    if not is_dtensor(value):
+        return _part_of_placed(value)
+    try:
+        return _part_of_dtensor(value)
+    except (NotImplementedError, RuntimeError, TypeError) as error:  # of a tensor subclass in it
+        reason = str(error).partition("\n")[0]
+        raise UnsupportedValueError(
+            f"a DTensor whose part on this rank refuses: {reason}"
+        ) from None
 
 
 def _part_of_dtensor(value: Any) -> Any:
@@ -51,22 +60,43 @@ def _part_of_dtensor(value: Any) -> Any:
         raise UnsupportedValueError(
             "a DTensor with pending sums (Partial): redistribute() it to Shard or Replicate first"
         )
-    local = value.detach().to_local()
-    if hasattr(local, "wait"):  # the result of a collective in progress
-        local = local.wait()
+    local = _local_of(value.detach())
+    if is_flattenable(local):
+        if all(placement.is_replicate() for placement in placements):
+            return local
+        return FlattenedPart(local, tuple(value.shape), _chunk_of(value).offsets)
     if 0 in value.shape:  # no rank would store a slice of it
         return local.new_empty(tuple(value.shape))
     if all(placement.is_replicate() for placement in placements):
         return local
     if value.device_mesh.get_coordinate() is None:  # this rank has nothing of it
         return _slice(local.new_empty((0,) * value.ndim), value.shape, (0,) * value.ndim)
+    chunk = _chunk_of(value)
+    return _slice(local.reshape(chunk.sizes), value.shape, chunk.offsets)
+
+
+def _local_of(value: Any) -> Any:
+    with sys.modules["torch"].no_grad():  # otherwise it is a view, which a subclass may lack
+        local = value.to_local()
+    return local.wait() if hasattr(local, "wait") else local  # a collective may be in progress
+
+
+def is_filled_inside(value: Any) -> bool:
+    """Whether it is a tensor subclass made of others, or has one as its part: it may lack copy_().
+
+    Its inner tensors are filled.
+    """
+    return is_flattenable(value) or (is_dtensor(value) and is_flattenable(_local_of(value)))
+
+
+def _chunk_of(value: Any) -> Any:
     chunks = value.__create_chunk_list__()
     if len(chunks) != 1:
         raise UnsupportedValueError(
             f"a DTensor with placements {value.placements}: this rank has {len(chunks)} separate "
             "parts of it"
         )
-    return _slice(local.reshape(chunks[0].sizes), value.shape, chunks[0].offsets)
+    return chunks[0]
 
 
 def _part_of_placed(value: Any) -> Any:

@@ -20,6 +20,7 @@ from stoker._checkpoint.distributed import is_distributed, is_placed, part_on_th
 from stoker._checkpoint.fit_tensors import Misfit, TensorFit
 from stoker._checkpoint.flattened import (
     Flattened,
+    FlattenedPart,
     description_of,
     inner_tensors,
     is_flattenable,
@@ -248,18 +249,21 @@ class TreeFit:
         self.keep(have, missing)
 
     def _check_distributed(self, saved: Any, have: Any, path: str) -> None:
-        if not isinstance(saved, TensorNode) or not saved.is_array:
-            raise Misfit(f"{path}: a tensor, but {kind_of(saved)} in {self._source}")
         try:
             part = part_on_this_rank(have)
         except UnsupportedValueError as error:
             raise Misfit(f"{path}: cannot be restored into: {error}") from None
+        if isinstance(part, FlattenedPart) or is_flattenable(part):
+            self._check_flattened(saved, part, path)
+            return
+        if not isinstance(saved, TensorNode) or not saved.is_array:
+            raise Misfit(f"{path}: a tensor, but {kind_of(saved)} in {self._source}")
         fill = self._tensors.fill_slice if isinstance(part, Slice) else self._tensors.fill
         fill(saved, part, path)
         self._tensors.arrays[saved] = have
 
     def _check_flattened(self, saved: Any, have: Any, path: str) -> None:
-        kind = type(have).__name__
+        kind = type(have.local if isinstance(have, FlattenedPart) else have).__name__
         if not isinstance(saved, Flattened):
             raise Misfit(f"{path}: a {kind}, but {kind_of(saved)} in {self._source}")
         mine = inner_tensors(have)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from stoker._common.torch import is_tensor
@@ -16,6 +17,17 @@ MEMBERS = ("tensors", "context", "dtype", "shape")
 
 class Flattened(dict[str, Any]):
     """A saved tensor subclass: its inner tensors by name, context, dtype and shape."""
+
+
+class FlattenedPart:
+    """A tensor subclass that is the part of a DTensor on this rank: stored for each rank.
+
+    How the elements of its inner tensors belong to those of the whole is unknown, so only the same
+    part is filled with it.
+    """
+
+    def __init__(self, local: Any, shape: Sequence[int], offsets: Sequence[int]) -> None:
+        self.local, self.shape, self.offsets = local, list(shape), list(offsets)
 
 
 def is_flattenable(value: Any) -> bool:
@@ -34,12 +46,17 @@ def is_flattenable(value: Any) -> bool:
 
 def inner_tensors(value: Any) -> dict[str, Any]:
     """Returns the tensors that a subclass is made of: those of the object, not copies."""
+    value = value.local if isinstance(value, FlattenedPart) else value
     names, _ = value.__tensor_flatten__()
     return {name: getattr(value, name) for name in names}
 
 
 def description_of(value: Any) -> dict[str, Any]:
     """Returns what else must be equal, without devices: context, dtype and shape."""
+    if isinstance(value, FlattenedPart):
+        inner = description_of(value.local)
+        place = {"of": value.shape, "at": value.offsets}
+        return {**inner, "context": {"part": place, "context": inner["context"]}}
     _, context = value.__tensor_flatten__()
     dtype = str(value.dtype).removeprefix("torch.")
     return {"context": _plain(context, 0), "dtype": dtype, "shape": list(value.shape)}

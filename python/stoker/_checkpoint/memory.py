@@ -238,7 +238,10 @@ def memory_of_tensor(tensor: Any) -> Memory:
     """Returns the memory of a torch tensor on any device that has memory."""
     torch = sys.modules["torch"]  # already loaded: there is a tensor
     if type(tensor) not in _plain_kinds():
-        raise UnsupportedValueError("a subclass of torch.Tensor")
+        raise UnsupportedValueError(
+            f"a subclass of torch.Tensor, {type(tensor).__name__}, without __tensor_flatten__: "
+            "save the tensors that it is made of, by themselves"
+        )
     if tensor.is_quantized:
         raise UnsupportedValueError("a quantized tensor: give .int_repr() of it, scale and offset")
     if tensor.is_nested:

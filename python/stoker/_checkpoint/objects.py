@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from stoker._checkpoint.flattened import is_flattenable
+from stoker._checkpoint.distributed import is_filled_inside
 from stoker._checkpoint.values import with_parts
 from stoker._common.torch import is_tensor
 
@@ -37,7 +37,7 @@ def load_state(have: Any, state: Any, path: str) -> None:
             _load_optimizer(have, state)
         elif is_module(have) and loads_as_torch(have):
             # Subclasses of tensors are filled, and may lack copy_(). All names were checked.
-            flat = {name for name, item in state.items() if is_flattenable(item)}
+            flat = {name for name, item in state.items() if is_filled_inside(item)}
             for name in flat:
                 del state[name]
             have.load_state_dict(state, strict=not flat)
@@ -111,7 +111,7 @@ def _hide(value: Any) -> Any:
         return {key: _hide(item) for key, item in value.items()}
     if type(value) in (list, tuple):
         return type(value)(map(_hide, value))
-    is_plain = is_tensor(value) and not is_flattenable(value)
+    is_plain = is_tensor(value) and not is_filled_inside(value)
     return _Hidden(value) if isinstance(value, Iterable) and not is_plain else value
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import enum
 import io
 import json
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from stoker._checkpoint.distributed import (
     part_on_this_rank,
 )
 from stoker._checkpoint.flattened import (
+    FlattenedPart,
     description_of,
     inner_tensors,
     is_flattenable,
@@ -128,9 +131,11 @@ class TreeEncoder:
         if isinstance(value, (PerRank, RngStates)) and not self._is_per_rank:
             return self._own(value, path, name, depth)
         node = leaf_node(value, path)
+        if node is NOT_A_LEAF and is_distributed(value):
+            value = _part_of(value, path)
         if node is NOT_A_LEAF:
             node = self._array(value, path, name)
-        if node is NOT_A_LEAF and is_flattenable(value):
+        if node is NOT_A_LEAF and (isinstance(value, FlattenedPart) or is_flattenable(value)):
             node = self._flattened(value, path, name, depth)
         if node is NOT_A_LEAF:
             node = self._container(value, path, name, depth)
@@ -140,23 +145,24 @@ class TreeEncoder:
         return node
 
     def _own(self, value: Any, path: str, name: str, depth: int) -> Any:
-        self._is_per_rank = True
-        try:
-            inner = value.value if isinstance(value, PerRank) else value
+        inner = value.value if isinstance(value, PerRank) else value
+        with self._for_each_rank():
             return self.node(inner, path, name, depth)
+
+    @contextlib.contextmanager
+    def _for_each_rank(self) -> Iterator[None]:
+        """Tensors inside belong to this rank alone."""
+        was, self._is_per_rank = self._is_per_rank, True
+        try:
+            yield
         finally:
-            self._is_per_rank = False
+            self._is_per_rank = was
 
     def _array(self, value: Any, path: str, name: str) -> Any:
         if isinstance(value, np.generic):
             if isinstance(value, (np.bytes_, np.str_)) and value[-1:] in (b"\0", "\0"):
                 raise refusal(value, path, "NumPy drops the zeros at its end: save bytes or str")
             return {"!scalar": self._tensor(np.asarray(value), path, name)}
-        if is_distributed(value):
-            try:
-                value = part_on_this_rank(value)
-            except UnsupportedValueError as error:
-                raise refusal(value, path, str(error)) from None
         if isinstance(value, np.ndarray) or (is_tensor(value) and not is_flattenable(value)):
             return self._tensor(value, path, name)
         if type(value) is io.BytesIO:
@@ -299,10 +305,10 @@ class TreeEncoder:
             raise refusal(value, path, "no arrays here: save them in a tree")
         plain = TreeEncoder(arrays=False)
         node = plain.node(description_of(value), f"{path}: context", name, depth + 1)
-        return {
-            "!flattened": {"tensors": self._dict(inner_tensors(value), path, name, depth + 2)}
-            | node
-        }
+        is_part = isinstance(value, FlattenedPart)
+        with self._for_each_rank() if is_part else contextlib.nullcontext():
+            tensors = self._dict(inner_tensors(value), path, name, depth + 2)
+        return {"!flattened": {"tensors": tensors} | node}
 
     def _memory(self, value: Any, path: str) -> Memory:
         try:
@@ -325,6 +331,13 @@ class TreeEncoder:
         if self._is_per_rank:
             self.per_rank.add(stored)
         return stored
+
+
+def _part_of(value: Any, path: str) -> Any:
+    try:
+        return part_on_this_rank(value)
+    except UnsupportedValueError as error:
+        raise refusal(value, path, str(error)) from None
 
 
 def _check_names(keys: list[str], path: str) -> None:
