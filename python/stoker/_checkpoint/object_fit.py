@@ -15,7 +15,12 @@ from stoker._checkpoint.misfits import Misfits
 from stoker._checkpoint.modules import collision, is_one
 from stoker._checkpoint.nodes import TensorNode
 from stoker._checkpoint.objects import is_module, is_optimizer, load_state, loads_as_torch
-from stoker._checkpoint.optimizer_fit import check_groups, check_shapes, with_distributed
+from stoker._checkpoint.optimizer_fit import (
+    NewTensors,
+    check_groups,
+    check_shapes,
+    with_distributed,
+)
 from stoker._checkpoint.optimizer_names import numbered_state
 from stoker._checkpoint.parameters import ParameterNames
 from stoker._checkpoint.prefix import match_names, prefix_hint
@@ -95,8 +100,8 @@ class ObjectFit:
         check_groups(made.state, state, path, type(have).__name__, self._source)
         check_shapes(made, have, path, self._tensors.shape_of, self._source)
         # An optimizer has no state before its first step, and a rewound one has too much.
-        kinds = self._tensors.torch_type_of
-        state = with_distributed(made.state, state, have, kinds, self._meta.device)
+        new = NewTensors(self._tensors.torch_type_of, self._meta.device, self._source)
+        state = with_distributed(made, state, have, path, new)
         self._states[id(have)] = state, path
         self._trees.check(made.state, state, path, strict=False)
         self._renamed[id(saved), id(have)] = made.state

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from stoker._checkpoint.distributed import is_dtensor, new_like
 from stoker._checkpoint.fit_tensors import Misfit
+from stoker._checkpoint.flattened import Flattened
 from stoker._checkpoint.nodes import TensorNode
 from stoker._checkpoint.optimizer_names import Numbered
 from stoker._checkpoint.parameters import parameters_of
+from stoker._checkpoint.values import parts_of, with_parts
 
 # Settings of torch's optimizers; others are common to all, a scheduler's, or the caller's own.
 _OPTIMIZER_SETTINGS = {
@@ -66,19 +69,53 @@ def check_shapes(
             )
 
 
+@dataclass(frozen=True)
+class NewTensors:
+    """Makes the DTensors of an optimizer that has none so far.
+
+    Attributes:
+        type_of: The torch type and the shape of a saved tensor.
+        device: Where the state of parameters on meta is.
+        source: The checkpoint.
+    """
+
+    type_of: Callable[[TensorNode, str], tuple[Any, Any]]
+    device: Any
+    source: str
+
+    def like(self, saved: Any, parameter: Any, place: str) -> Any:
+        """Returns what a saved value is restored into; None if it needs nothing in memory.
+
+        Raises:
+            Misfit: A part of a tensor of another shape: how it is distributed is unknown.
+        """
+        if isinstance(saved, Flattened):
+            return None
+        if isinstance(saved, TensorNode):
+            dtype, shape = self.type_of(saved, place) if saved.is_torch else (None, ())
+            if dtype is not None and shape == tuple(parameter.shape):
+                return new_like(parameter, dtype, self.device)
+            if saved.is_slice:
+                raise Misfit(
+                    f"{place}: distributed over ranks in {self.source}, with shape {shape}, and "
+                    f"its parameter has shape {tuple(parameter.shape)}: how this optimizer "
+                    "distributes it is known after its first step: make one before restore()"
+                )
+            return None
+        parts = parts_of(saved) or []
+        made = [self.like(part, parameter, f"{place}[{key!r}]") for key, part in parts]
+        return with_parts(saved, made) if any(one is not None for one in made) else None
+
+
 def with_distributed(
-    saved: Any,
-    state: Any,
-    optimizer: Any,
-    type_of: Callable[[TensorNode, str], tuple[Any, Any]],
-    device: Any,
+    numbered: Numbered, state: Any, optimizer: Any, path: str, new: NewTensors
 ) -> Any:
     """Returns the state of an optimizer, with new DTensors where it has none so far.
 
-    A saved tensor of the shape of a parameter that is a DTensor is distributed as the parameter.
-    ``type_of``: the torch type and the shape of a saved tensor. ``device``: where the state of
-    parameters on meta is.
+    A saved tensor of the shape of a parameter that is a DTensor is distributed as the parameter,
+    also in lists and dicts.
     """
+    saved = numbered.state
     entries = saved.get("state") if isinstance(saved, dict) else None
     have = state.get("state") if isinstance(state, dict) else None
     if not isinstance(entries, dict) or not isinstance(have, dict):
@@ -91,15 +128,15 @@ def with_distributed(
         parameter, mine = parameters[number], have.get(number, {})
         if not is_dtensor(parameter) or not isinstance(entry, dict) or type(mine) is not dict:
             continue
-        new = {}
-        for name, node in entry.items():
-            if name in mine or not isinstance(node, TensorNode) or not node.is_torch:
-                continue
-            dtype, shape = type_of(node, name)
-            if dtype is not None and shape == tuple(parameter.shape):
-                new[name] = new_like(parameter, dtype, device)
-        if new:
-            made[number] = {**mine, **new}
+        place = f"{path}['state'][{numbered.labels.get(number, number)!r}]"
+        found = {
+            name: new.like(item, parameter, f"{place}[{name!r}]")
+            for name, item in entry.items()
+            if name not in mine
+        }
+        kept = {name: item for name, item in found.items() if item is not None}
+        if kept:
+            made[number] = {**mine, **kept}
     return {**state, "state": {**have, **made}} if made else state
 
 
