@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -101,6 +102,19 @@ def test_rank_0_looks_for_the_file(tmp_path: Path, start: Start) -> None:
     ended = [job.ends(rank) for rank in range(2)]
     assert ended[0][:2] == ended[1][:2]
     assert f"file {tmp_path / 'stop'}" in ended[1][1]
+
+
+def test_slurms_end_time_stops_all_ranks_at_one_step(
+    tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_END_TIME", str(int(time.time()) + 3600))
+    given = json.dumps({"job": uuid.uuid4().hex, "grace": "2h"})
+    ranks = [start([sys.executable, "-c", _LOOP, tmp_path / "c", r, 2, given]) for r in range(2)]
+    ended = [rank.communicate(timeout=_PATIENCE_S) for rank in ranks]
+    (step, reason, _), other = [json.loads(out.splitlines()[-1]) for out, _ in ended]
+    assert other[0] == step
+    assert reason.startswith("SLURM_JOB_END_TIME")
+    assert stoker.load(tmp_path / "c").step == step
 
 
 @pytest.mark.parametrize(("killed", "signalled"), [(0, 1), (1, 0)])
