@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "checkpoint/directory/checkpoint_directory.h"
@@ -31,7 +34,12 @@ Result<CheckpointReader> CheckpointReader::read_from(const OpenStep& step, const
 Result<CheckpointReader> CheckpointReader::open(const CheckpointStore& store,
                                                 const std::string& name, const Options& options) {
   STOKER_ASSIGN(const std::unique_ptr<OpenStep> step, store.open_step(name));
-  return read_from(*step, options);
+  STOKER_ASSIGN(CheckpointReader reader, read_from(*step, options));
+  const std::optional<StepName> parsed = parse_step_name(name);
+  if (parsed && parsed->step != reader.manifest().step)
+    return Status(Code::corrupt, step->path() + ": its manifest is that of step " +
+                                     std::to_string(reader.manifest().step));
+  return reader;
 }
 
 Result<CheckpointReader> CheckpointReader::open(FileOps& ops, const std::string& path,

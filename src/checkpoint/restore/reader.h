@@ -58,8 +58,8 @@ class CheckpointReader {
   };
 
   /// Opens the checkpoint `name` in `store`. `not_found` if it does not exist or was removed
-  /// meanwhile; `corrupt` if its manifest is damaged, or a file is missing, has another size or is
-  /// not a regular file.
+  /// meanwhile; `corrupt` if its manifest is damaged or that of another step, or a file is
+  /// missing, has another size or is not a regular file.
   static Result<CheckpointReader> open(const CheckpointStore& store, const std::string& name,
                                        const Options& options);
   /// Opens the checkpoint at `path`. Links in the path are followed, except in a last component

@@ -13,10 +13,12 @@ namespace {
 
 constexpr std::size_t kStuckMax = 2;
 
-Status timed_out(const char* op, const std::string& path) {
+/// `was_late`: something else has taken the time.
+Status timed_out(const char* op, const std::string& path, bool was_late) {
+  const std::string call = std::string(op) + (path.empty() ? "" : " " + path);
   return Status(
       Code::unavailable,
-      std::string(op) + (path.empty() ? "" : " " + path) + ": did not end before the deadline",
+      was_late ? "the deadline passed before " + call : call + ": did not end before the deadline",
       ETIMEDOUT);
 }
 
@@ -112,11 +114,12 @@ template <typename Answer>
 Answer TimedFileOps::run(const char* op, const std::string& path, std::function<Answer()> call) {
   if (!has_begun_) return call();
   // Without a helper begin() has failed.
-  if (helper_ == nullptr || !helper_->is_idle()) return timed_out(op, path);
+  const bool was_late = Clock::now() >= deadline_;
+  if (helper_ == nullptr || !helper_->is_idle()) return timed_out(op, path, was_late);
   auto answer = std::make_shared<std::optional<Answer>>();
   const bool is_over =
       helper_->run([answer, call = std::move(call)] { answer->emplace(call()); }, deadline_);
-  if (!is_over) return timed_out(op, path);
+  if (!is_over) return timed_out(op, path, was_late);
   return std::move(**answer);
 }
 
@@ -159,7 +162,7 @@ Status TimedFileOps::close(UniqueFd fd) {
   if (helper_ == nullptr && !stuck_.empty()) stuck = stuck_.back().get();  // begin() has failed
   if (stuck != nullptr) {
     stuck->park(std::move(fd));
-    return timed_out("close", "");
+    return timed_out("close", "", Clock::now() >= deadline_);
   }
   const auto owned = std::make_shared<UniqueFd>(std::move(fd));
   return run<Status>("close", "",

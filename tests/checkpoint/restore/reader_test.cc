@@ -193,6 +193,20 @@ TEST(CheckpointReaderTest, a_manifest_and_the_files_of_another_are_never_mixed) 
   EXPECT_EQ(read_whole(reader, "model.weight"), small_step(3, 1).ranks[0][0].bytes);
 }
 
+TEST(CheckpointReaderTest, a_directory_with_the_manifest_of_another_step_is_damaged) {
+  const TempDir dir;
+  write_built_step(posix_file_ops(), dir.path(), small_step(3, 1));
+  std::filesystem::rename(dir.file(step_name(3)), dir.file(step_name(4)));
+  const auto open_at = [&](const std::string& name) {
+    return CheckpointReader::open(posix_file_ops(), dir.file(name), {}).status();
+  };
+  EXPECT_EQ(open_at(step_name(4)).code(), Code::corrupt);
+  EXPECT_NE(open_at(step_name(4)).message().find("its manifest is that of step 3"),
+            std::string::npos);
+  std::filesystem::rename(dir.file(step_name(4)), dir.file("a-copy"));
+  EXPECT_TRUE(open_at("a-copy").ok());
+}
+
 TEST(CheckpointReaderTest, damage_is_named_with_file_offset_and_tensor) {
   const TempDir dir;
   write_built_step(posix_file_ops(), dir.path(), {.step = 1, .ranks = {large_tensors()}});

@@ -84,6 +84,19 @@ TEST(TimedFileOpsTest, a_call_that_does_not_end_is_left_alone_at_the_deadline) {
   EXPECT_TRUE(ops.fsync(other->get()).ok());
 }
 
+TEST(TimedFileOpsTest, a_call_that_begins_after_the_deadline_is_not_what_took_the_time) {
+  const testing::TempDir dir;
+  StuckDevice device;
+  HangingSyncs hanging(device);
+  TimedFileOps ops(hanging);
+  Result<UniqueFd> fd = posix_file_ops().open(dir.file("a"), O_RDWR | O_CREAT);
+  ASSERT_TRUE(fd.ok());
+  ASSERT_TRUE(ops.begin(Clock::now()).ok());
+  EXPECT_NE(ops.fsync(fd->get()).message().find("the deadline passed before fsync"),
+            std::string::npos);
+  device.come_back();
+}
+
 TEST(TimedFileOpsTest, its_end_does_not_wait_for_the_device) {
   const testing::TempDir dir;
   // Never destroyed: the thread that hangs outlives the test.
