@@ -55,12 +55,15 @@ def loss_of(output: torch.Tensor, batch: Any, is_exact: bool) -> torch.Tensor:
     return nn.functional.mse_loss(output[:, 0], target)
 
 
-def digest_of(model: nn.Module) -> str:
-    """A digest of all parameters, whole."""
+def digest_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> str:
+    """A digest of all parameters and their state, whole: the same on every rank."""
     found = hashlib.sha256()
     for parameter in model.parameters():
-        whole = parameter.full_tensor() if hasattr(parameter, "full_tensor") else parameter
-        found.update(whole.detach().numpy().tobytes())
+        state = optimizer.state.get(parameter, {})
+        for tensor in (parameter, *(state[name] for name in sorted(state))):
+            if isinstance(tensor, torch.Tensor):
+                whole = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+                found.update(whole.detach().numpy().tobytes())
     return found.hexdigest()
 
 
@@ -86,8 +89,8 @@ def main() -> None:
     )
     saver = stoker.Checkpointer(asked.checkpoints, keep_last=3, deadline=120)
     restored = saver.restore(model=model, optimizer=optimizer, loader=loader, rng=True)
-    state = digest_of(model)
-    if restored is not None and rank == 0:
+    state = digest_of(model, optimizer)
+    if restored is not None:
         assert restored.extra["state"] == state, "not what was saved"
     for step, batch in loader.steps():
         if step == asked.killed_at and rank == world - 1:
@@ -103,7 +106,7 @@ def main() -> None:
         dist.all_reduce(total)
         keys: list[Any] = [None] * world
         dist.all_gather_object(keys, list(batch["__key__"]))
-        state = digest_of(model)
+        state = digest_of(model, optimizer)
         if rank == 0:
             line = {
                 "step": step,

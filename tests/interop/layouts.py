@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -83,6 +84,14 @@ def pipeline() -> nn.Module:
     return Model({name: model[name] for name in mine})
 
 
+def interleaved() -> list[nn.Module]:
+    """Two stages on each half of the ranks, as in an interleaved schedule."""
+    model = whole_model()
+    stages = [["embedding"], ["block0"], ["block1", "block2"], ["experts"]]
+    half = 2 * dist.get_rank() // dist.get_world_size()
+    return [Model({name: model[name] for name in stages[number]}) for number in (half, half + 2)]
+
+
 def sharded() -> nn.Module:
     model = whole_model()
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
@@ -124,23 +133,41 @@ def expert_parallel() -> nn.Module:
     return model
 
 
-LAYOUTS = {
-    function.__name__: function
-    for function in (plain, pipeline, sharded, hybrid, tensor_parallel, expert_parallel)
+LAYOUTS: dict[str, Callable[[], nn.Module | list[nn.Module]]] = {
+    "plain": plain,
+    "pipeline": pipeline,
+    "interleaved": interleaved,
+    "sharded": sharded,
+    "hybrid": hybrid,
+    "tensor_parallel": tensor_parallel,
+    "expert_parallel": expert_parallel,
 }
 
 
-def optimizer_of(model: nn.Module) -> torch.optim.Optimizer:
+def parts_of(model: nn.Module | list[nn.Module]) -> list[nn.Module]:
+    return model if isinstance(model, list) else [model]
+
+
+def named_parameters(model: nn.Module | list[nn.Module]) -> list[tuple[str, nn.Parameter]]:
+    return [pair for part in parts_of(model) for pair in part.named_parameters()]
+
+
+def named_tensors(model: nn.Module | list[nn.Module]) -> list[tuple[str, torch.Tensor]]:
+    return [pair for part in parts_of(model) for pair in part.state_dict().items()]
+
+
+def optimizer_of(model: nn.Module | list[nn.Module]) -> torch.optim.Optimizer:
+    named = named_parameters(model)
     groups = [
-        {"params": [p for n, p in model.named_parameters() if "norm" in n], "weight_decay": 0.0},
-        {"params": [p for n, p in model.named_parameters() if "norm" not in n]},
+        {"params": [p for n, p in named if "norm" in n], "weight_decay": 0.0},
+        {"params": [p for n, p in named if "norm" not in n]},
     ]
     return torch.optim.AdamW([group for group in groups if group["params"]], lr=0.25)
 
 
-def train(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+def train(model: nn.Module | list[nn.Module], optimizer: torch.optim.Optimizer) -> None:
     """Sets the state that a step would make, exactly."""
-    for parameter in model.parameters():
+    for _, parameter in named_parameters(model):
         value = parameter.detach()
         optimizer.state[parameter] = {
             "step": torch.tensor(3.0),
@@ -149,11 +176,11 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         }
 
 
-def check(model: nn.Module, optimizer: torch.optim.Optimizer, what: str) -> None:
-    for name, tensor in model.state_dict().items():
+def check(model: nn.Module | list[nn.Module], optimizer: torch.optim.Optimizer, what: str) -> None:
+    for name, tensor in named_tensors(model):
         shape = tensor.shape
         assert _equal(tensor, expected(name, shape)), f"{what}: {name}"
-    for name, parameter in model.named_parameters():
+    for name, parameter in named_parameters(model):
         state = optimizer.state[parameter]
         value = expected(name, parameter.shape)
         assert float(state["step"]) == 3.0, f"{what}: step of {name}"
@@ -174,11 +201,10 @@ def _equal(tensor: torch.Tensor, value: torch.Tensor) -> bool:
     return torch.equal(tensor.to_local().reshape(value.shape), value)
 
 
-def emptied(model: nn.Module) -> nn.Module:
-    for tensor in model.state_dict().values():
+def empty(model: nn.Module | list[nn.Module]) -> None:
+    for _, tensor in named_tensors(model):
         local = tensor.to_local() if isinstance(tensor, DTensor) else tensor
         local.fill_(float("nan"))
-    return model
 
 
 def main() -> None:
@@ -192,7 +218,7 @@ def main() -> None:
         for folder in folders:
             model = LAYOUTS[name]()
             if action == "restore":
-                model = emptied(model)
+                empty(model)
             optimizer = optimizer_of(model)
             with stoker.Checkpointer(folder, deadline=60) as saver:
                 if action == "save":

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("stoker", reason="the package is not built, or not on PYTHONPATH")
 pytest.importorskip("torch.distributed.fsdp")
 
-ANY = ["plain", "pipeline", "sharded", "expert_parallel"]
+ANY = ["plain", "pipeline", "interleaved", "sharded", "expert_parallel"]
 ALL = [*ANY, "hybrid", "tensor_parallel"]  # on four ranks
 
 
