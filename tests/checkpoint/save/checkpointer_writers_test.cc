@@ -109,6 +109,52 @@ TEST(CheckpointerWritersTest, rank_0_hears_that_the_others_close_even_if_it_neve
   EXPECT_FALSE(exists(told));
 }
 
+// Only rank 1 has no room for one more save.
+TEST(CheckpointerWritersTest, a_save_that_is_late_on_one_rank_is_late_on_all) {
+  for (const LatePolicy policy : {LatePolicy::skip, LatePolicy::replace}) {
+    const testing::TempDir dir;
+    Gate gate("checkpoint.staged_dir");
+    GatedFileOps ops(gate);
+    std::vector<std::unique_ptr<Checkpointer>> savers;
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      CheckpointerOptions options = quiet_options(dir.path());
+      if (rank == 0) options.ops = &ops;
+      options.late = policy;
+      options.in_flight = rank == 0 ? 3 : 2;
+      auto made = make_shared_directory_coordinator({.place = opened(dir.path()),
+                                                     .word = "job",
+                                                     .session = "1",
+                                                     .rank = rank,
+                                                     .world_size = 2});
+      ASSERT_TRUE(made.ok());
+      options.coordinator = *std::move(made);
+      savers.push_back(make_saver(std::move(options)));
+    }
+    const std::vector<OwnedTensor> tensors{counted("w", 10, 1)};
+    const auto save_on_all = [&](std::uint64_t step) {
+      std::vector<Result<Pending>> begun(2, Status(Code::cancelled, ""));
+      std::jthread other([&] { begun[1] = savers[1]->save(request_of(step, tensors)); });
+      begun[0] = savers[0]->save(request_of(step, tensors));
+      other.join();
+      return begun;
+    };
+    const auto first = save_on_all(1);
+    gate.await();
+    const auto second = save_on_all(2);
+    const auto third = save_on_all(3);
+    gate.open();
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      ASSERT_TRUE(first[rank].ok() && second[rank].ok() && third[rank].ok()) << rank;
+      ASSERT_TRUE(savers[rank]->wait().ok());
+      EXPECT_EQ(first[rank]->outcome(), SaveOutcome::committed);
+      const bool replaces = policy == LatePolicy::replace;
+      EXPECT_EQ(second[rank]->outcome(), replaces ? SaveOutcome::replaced : SaveOutcome::committed);
+      EXPECT_EQ(third[rank]->outcome(), replaces ? SaveOutcome::committed : SaveOutcome::skipped);
+    }
+    savers[1].reset();
+  }
+}
+
 // The time of the lock passes only while somebody waits for it.
 TEST(CheckpointerWritersTest, the_wait_for_the_lock_ends_before_the_deadline_on_all_ranks) {
   for (const std::uint32_t world_size : {1U, 2U}) {
