@@ -106,6 +106,7 @@ class TreeEncoder:
         self._is_one_of = is_one_of  # of several ranks
         self._has_cuda = has_cuda
         self._names: dict[tuple[Any, ...], str] = {}
+        self._placeless: list[Any] = []
 
     def encode(self, tree: Any, name: str) -> str:
         """Returns the JSON of one tree; ``name`` begins the names of its tensors."""
@@ -281,8 +282,10 @@ class TreeEncoder:
         has_place = memory.address != 0 and 0 not in memory.shape
         if has_place and memory.address in self._others:
             return _leaf(value, checked_text(name, name), memory)
-        key = memory.key
-        stored = self._names.get(key) if has_place else None
+        key = memory.key if has_place else (id(value),)
+        if not has_place:
+            self._placeless.append(value)  # so that no other object gets its id
+        stored = self._names.get(key)
         if stored is None:
             stored = self._names[key] = self._add(memory, name)
         return _leaf(value, stored, memory)

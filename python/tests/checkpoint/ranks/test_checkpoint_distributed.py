@@ -230,7 +230,35 @@ rows.state[sharded[0]]["row"].to_local().zero_()
 saver.restore(14, rows=rows)
 assert rows.state[sharded[0]]["row"].full_tensor().tolist() == [1] * 5
 
-saver.save(15, state={"w": wanted})
+
+# Tensor parallel and hybrid sharding, built on meta.
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+
+def parallel(device):
+    with torch.device(device):
+        model = torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.Linear(4, 6))
+    return parallelize_module(model, mesh, {"0": ColwiseParallel(), "1": RowwiseParallel()})
+
+
+def hybrid(device):
+    with torch.device(device):
+        model = torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.Linear(4, 6))
+    both = dist.init_device_mesh("cpu", (2, 1), mesh_dim_names=("replicate", "shard"))
+    return fully_shard(model, mesh=both)
+
+
+torch.manual_seed(1)
+made = parallel("cpu")
+saver.save(15, model=made).wait()
+for build in (parallel, hybrid):
+    empty = build("meta")
+    saver.restore(15, model=empty, device="cpu")
+    for one, two in zip(made.parameters(), empty.parameters(), strict=True):
+        wholes = [p.full_tensor() if isinstance(p, DTensor) else p for p in (one, two)]
+        assert not two.is_meta and torch.equal(*wholes)
+
+saver.save(16, state={"w": wanted})
 dist.destroy_process_group()  # before close()
 saver.close()
 print("all is well")
@@ -264,7 +292,7 @@ def test_what_torch_distributes_is_saved_once_and_restored(tmp_path: Path) -> No
     placed = stoker.load(run / "step-000000000005")["state.w"][...]
     assert placed.reshape(-1).tolist() == list(range(12))
     with stoker.Checkpointer(run, rank=0, world_size=1) as saver:
-        assert saver.steps() == [1, 2, 3, 5, 7, 9, 11, 12, 13, 14, 15]
+        assert saver.steps() == [1, 2, 3, 5, 7, 9, 11, 12, 13, 14, 15, 16]
     inner = stoker.load(run / "step-000000000012")
     names = [f"rank-0000{rank}.state.own.{name}" for rank in (0, 1) for name in ("scale", "values")]
     names += ["state.same.scale", "state.same.values"]

@@ -125,6 +125,19 @@ def test_arrays_are_restored_into_what_is_there(tmp_path: Path) -> None:
         assert room[1::3].tobytes() == np.zeros((4, 12), dtype).tobytes()
 
 
+def test_one_array_without_elements_in_two_places_stays_one(tmp_path: Path) -> None:
+    empty = np.zeros((0, 3))
+    state = {"a": empty, "b": empty, "c": np.zeros((0, 3))}
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, state=state)
+        done = saver.restore(state=None)
+    assert done is not None
+    restored = done.trees["state"]
+    assert restored["a"] is restored["b"]
+    assert restored["a"] is not restored["c"]
+    assert restored["c"].shape == (0, 3)
+
+
 def test_shared_memory_is_stored_once_and_comes_back_twice(tmp_path: Path) -> None:
     w = np.arange(100_000, dtype=np.float32)
     back = round_trip(tmp_path, {"in": w, "out": w, "part": w[:10]})
