@@ -116,8 +116,9 @@ void keep(const Session& session) {
 }
 
 /// `session`: none for a single process. Returns the name of the restored checkpoint, empty if
-/// there is none; those that were passed over; and the failure that a rank reported: whether it is
-/// from this rank's last attempt, the message and the detail.
+/// there is none; those that were passed over; the generations of those whose data is damaged; and
+/// the failure that a rank reported: whether it is from this rank's last attempt, the message and
+/// the detail.
 nb::tuple restore(const nb::bytes& directory, const std::string& name, bool finite,
                   const std::optional<Session>& session,
                   const std::tuple<nb::callable, nb::callable>& trial,
@@ -160,10 +161,13 @@ nb::tuple restore(const nb::bytes& directory, const std::string& name, bool fini
                              text_of(std::string(status.message())), text_of(report.detail));
   }
   nb::list passed_over;
-  for (const PassedOver& passed : outcome->choice.passed_over)
+  nb::list damaged;
+  for (const PassedOver& passed : outcome->choice.passed_over) {
     passed_over.append(
         nb::make_tuple(text_of(passed.name), text_of(std::string(passed.reason.message()))));
-  return nb::make_tuple(text_of(outcome->choice.name), passed_over, failure);
+    if (passed.generation != 0) damaged.append(passed.generation);
+  }
+  return nb::make_tuple(text_of(outcome->choice.name), passed_over, damaged, failure);
 }
 
 void refuse(const Session& session, const Report& report, std::optional<double> timeout) {
@@ -189,7 +193,7 @@ void bind_checkpoint_restore(nb::module_& module) {
              nb::sig("def restore_checkpoint(directory: bytes, name: str, finite: bool, "
                      "session: Session | None, trial: tuple[Any, Any], timeout: float | None, "
                      "has_private_disks: bool = False) -> "
-                     "tuple[str, list[tuple[str, str]], tuple[bool, str, str] | None]"),
+                     "tuple[str, list[tuple[str, str]], list[int], tuple[bool, str, str] | None]"),
              "Every rank checks, then reads, checkpoints until one is valid on all of them.");
   module.def("refuse_restore", &refuse, "session"_a, "report"_a, "timeout"_a.none(),
              "Ends a restore on every rank, because this rank failed before it.");
