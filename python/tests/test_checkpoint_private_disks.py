@@ -158,6 +158,7 @@ def test_ranks_that_know_different_results_of_the_last_save_go_on_together_after
     with nodes(deadline=20) as group:
         _save(group, on_all, 1)
         # As if it had not heard how the save ended: its outcome is unknown there.
+        on_all(group, "saver._writer.in_flight()")  # registers the result
         on_all(group, "if rank == 2: saver._writer._settings.parent = None")
         assert _restored(group, on_all)[0] == 1
         _save(group, on_all, 2)
