@@ -17,6 +17,7 @@
 #include "checkpoint/directory/checkpoint_directory.h"
 #include "checkpoint/inspect/diff.h"
 #include "checkpoint/inspect/verify.h"
+#include "checkpoint/manifest/names.h"
 #include "checkpoint/manifest/step_summary.h"
 #include "checkpoint/restore/reader.h"
 #include "fuzz/manifest_mutator.h"
@@ -29,6 +30,7 @@ namespace {
 constexpr std::uint64_t kFileBytesMax = std::uint64_t{64} << 10;
 constexpr std::uint64_t kTensorBytesMax = std::uint64_t{64} << 10;
 constexpr std::size_t kTensorsMax = 64;
+constexpr std::size_t kPlacesMax = 64;
 
 void require(bool condition) {
   if (!condition) std::abort();
@@ -62,6 +64,10 @@ class Target {
         CheckpointDirectory::open(posix_file_ops(), scratch_.path());
     require(directory.ok());
     const Result<CheckpointReader> reader = CheckpointReader::open(*directory, kStep, options());
+    if (!manifest->places.empty() && !reader.ok()) {  // a file has the name of a place
+      require_clean(reader.status());
+      return;
+    }
     require(reader.ok());
     read(*reader);
     static_cast<void>(verify_checkpoint(*directory, kStep, {.reader = options()}));
@@ -80,8 +86,10 @@ class Target {
     return text;
   }
 
-  /// Creates the files of the manifest. Returns false if one would be too long for this test.
+  /// Creates the files of the manifest, those of all places together. Returns false if one would be
+  /// too long for this test.
   bool make_files(CheckpointManifest& manifest) {
+    if (manifest.places.size() > kPlacesMax) return false;
     for (const CheckpointFile& file : manifest.files)
       if (file.size_bytes > kFileBytesMax) return false;
     std::map<std::string, std::uint64_t> wanted;
@@ -93,6 +101,12 @@ class Target {
       if (there == files_.end() || there->second != file.size_bytes)
         scratch_.write(kStep + "/" + file.name, text);
       files_[file.name] = file.size_bytes;
+    }
+    for (std::uint32_t place = 0; place < manifest.places.size(); ++place) {
+      const std::string name = place_name(place);
+      if (!wanted.emplace(name, 0).second) continue;
+      if (!files_.contains(name)) scratch_.write(kStep + "/" + name, "");
+      files_.emplace(name, 0);
     }
     std::erase_if(files_, [&](const auto& file) {
       if (wanted.contains(file.first)) return false;

@@ -22,7 +22,8 @@ constexpr std::string_view kValues =
     R"(0.5 -0.0 1e308 1e-320 1E+2 null true false [] {} [[]] [0,1] ["a","b"] {"a":1} "" "a" )"
     R"(".." "/" "nan" "-inf" "\u00e9" "\n\"" "\ud83d\ude00" "manifest.json" "latest" "state" )"
     R"("model" "!tensor" "!array" "!scalar" "!slice" "!tuple" "!dict" "!float" "!torch" "F64" )"
-    R"("F32" "BF16" "I64" "U8" "BOOL" "F4" "<c16" "|V16" "line")";
+    R"("F32" "BF16" "I64" "U8" "BOOL" "F4" "<c16" "|V16" "line" )"
+    R"("places" "duplicates")";
 
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> words;

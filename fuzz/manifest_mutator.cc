@@ -17,7 +17,7 @@ constexpr std::array<std::uint64_t, 14> kNumbers = {
     0,          1,          2,          10,         4095,       4096,
     0x7fffffff, 0xffffffff, 1ULL << 32, 1ULL << 53, 1ULL << 62, (1ULL << 63) - 1,
     1ULL << 63, ~0ULL};
-constexpr std::array<const char*, 48> kTexts = {"",         ".",
+constexpr std::array<const char*, 50> kTexts = {"",         ".",
                                                 "..",       "/",
                                                 "../x",     "manifest.json",
                                                 "latest",   "rank-00000.safetensors",
@@ -40,7 +40,8 @@ constexpr std::array<const char*, 48> kTexts = {"",         ".",
                                                 "<M8[ns]",  "<m8[s]",
                                                 "<U4",      "|S3",
                                                 "|V16",     ">f8",
-                                                "<i8",      "xxh3_128"};
+                                                "<i8",      "xxh3_128",
+                                                "places",   "duplicates"};
 /// Types and their sizes in bits.
 constexpr std::array<std::pair<const char*, std::uint64_t>, 8> kTypes = {{{"F64", 64},
                                                                           {"F32", 32},

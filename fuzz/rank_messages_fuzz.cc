@@ -6,12 +6,17 @@
 #include <string_view>
 
 #include "checkpoint/ranks/message_json.h"
+#include "checkpoint/restore/restore_places.h"
 #include "checkpoint/save/save_messages.h"
 #include "fuzz/json_text_mutator.h"
 #include "fuzz/sampling.h"
 
 namespace stoker {
 namespace {
+
+std::string format_message(const HeldCheckpoints& message) {
+  return format_held(message);
+}
 
 /// Writes an accepted message, reads it again and requires the same text.
 template <typename Parse>
@@ -44,6 +49,8 @@ void read_text(std::string_view text) {
   if (names("\"call\"")) read_as(text, parse_begin_message);
   if (names("\"action\"")) read_as(text, parse_verdict);
   if (names("\"outcome\"")) read_as(text, parse_end_message);
+  if (names("\"valued\"")) read_as(text, parse_place_report);
+  if (names("\"lines\"")) read_as(text, parse_held);
   if (is_any) read_as(text, parse_part_message);
   if (is_any) read_as(text, parse_manifest_message);
   read_members(text);

@@ -118,8 +118,9 @@ void keep(const Session& session) {
 }
 
 /// `session`: none for a single process. Returns the name of the restored checkpoint, empty if
-/// there is none; those that were passed over; the failure that a rank reported: whether it is from
-/// this rank's last attempt, the message and the detail; and the "unexpected" lines of all ranks.
+/// there is none; those that were passed over; the generations of those whose data is damaged; the
+/// failure that a rank reported: whether it is from this rank's last attempt, the message and the
+/// detail; and the "unexpected" lines of all ranks.
 nb::tuple restore(const nb::bytes& directory, const std::string& name, bool finite,
                   const std::optional<Session>& session,
                   const std::tuple<nb::callable, nb::callable>& trial,
@@ -162,12 +163,15 @@ nb::tuple restore(const nb::bytes& directory, const std::string& name, bool fini
                              text_of(std::string(status.message())), text_of(report.detail));
   }
   nb::list passed_over;
-  for (const PassedOver& passed : outcome->choice.passed_over)
+  nb::list damaged;
+  for (const PassedOver& passed : outcome->choice.passed_over) {
     passed_over.append(
         nb::make_tuple(text_of(passed.name), text_of(std::string(passed.reason.message()))));
+    if (passed.generation != 0) damaged.append(passed.generation);
+  }
   nb::list unused;
   for (const std::string& line : outcome->unused) unused.append(text_of(line));
-  return nb::make_tuple(text_of(outcome->choice.name), passed_over, failure, unused);
+  return nb::make_tuple(text_of(outcome->choice.name), passed_over, damaged, failure, unused);
 }
 
 void refuse(const Session& session, const Report& report, std::optional<double> timeout) {
@@ -193,7 +197,8 @@ void bind_checkpoint_restore(nb::module_& module) {
              nb::sig("def restore_checkpoint(directory: bytes, name: str, finite: bool, "
                      "session: Session | None, trial: tuple[Any, Any], timeout: float | None, "
                      "has_private_disks: bool = False) -> "
-                     "tuple[str, list[tuple[str, str]], tuple[bool, str, str] | None, list[str]]"),
+                     "tuple[str, list[tuple[str, str]], list[int], tuple[bool, str, str] | None, "
+                     "list[str]]"),
              "Every rank checks, then reads, checkpoints until one is valid on all of them.");
   module.def("refuse_restore", &refuse, "session"_a, "report"_a, "timeout"_a.none(),
              "Ends a restore on every rank, because this rank failed before it.");

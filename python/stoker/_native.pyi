@@ -1227,7 +1227,7 @@ def annotate_checkpoint(directory: bytes, step: int, generation: int, line: str,
 
 def pin_checkpoint(directory: bytes, step: int, generation: int, line: str, is_pinned: bool, kill_at: tuple[str, int]) -> None: ...
 
-def restore_checkpoint(directory: bytes, name: str, finite: bool, session: Session | None, trial: tuple[Any, Any], timeout: float | None, has_private_disks: bool = False) -> tuple[str, list[tuple[str, str]], tuple[bool, str, str] | None, list[str]]:
+def restore_checkpoint(directory: bytes, name: str, finite: bool, session: Session | None, trial: tuple[Any, Any], timeout: float | None, has_private_disks: bool = False) -> tuple[str, list[tuple[str, str]], list[int], tuple[bool, str, str] | None, list[str]]:
     """
     Every rank checks, then reads, checkpoints until one is valid on all of them.
     """

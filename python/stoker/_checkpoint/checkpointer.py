@@ -366,23 +366,25 @@ class Checkpointer(Listing):
                 seen = self._writer.what_is_there()
             except Exception as error:  # the other ranks would wait for this one
                 refuse_together(error, self.path, self._ranks, self._meetings, self._deadline)
-            done = self._restore(name, finite, wanted)
+            done, damaged = self._restore(name, finite, wanted)
             if done is None:
                 _log.info("no checkpoints in %s: nothing was restored", self.path)
                 return None
             _log.info("restored step %d from %s", done, done.source)
-            damaged = [] if finite else [name for name, _ in done.skipped]
             self._writer.release((int(done), done.generation, done.line), damaged, seen)
             self._writer.last_step, self._writer.last_time = int(done), time.monotonic()
             self._steps.restored(int(done))
             return done
 
-    def _restore(self, name: str, finite: bool, wanted: Wanted) -> Restored | None:
+    def _restore(
+        self, name: str, finite: bool, wanted: Wanted
+    ) -> tuple[Restored | None, list[int]]:
+        """Returns what was restored, and the generations of damaged checkpoints."""
         self._writer.await_all(None)
         attempt = partial(Attempt, wanted=wanted, ranks=self._ranks)
         try:
             with telling_late():
-                (chosen, passed_over), made = choose_together(
+                (chosen, passed_over, damaged), made = choose_together(
                     self.path, (name, finite), attempt, self._ranks, self._meetings, self._deadline
                 )
         except UsersError as users:
@@ -398,9 +400,8 @@ class Checkpointer(Listing):
             error = FileNotFoundError(f"no checkpoints in {self.path}: there is no such directory")
         else:
             if not chosen:
-                return None
-            done: Restored = made.finish(f"{self.path}/{chosen}", passed_over)
-            return done
+                return None, damaged
+            return made.finish(f"{self.path}/{chosen}", passed_over), damaged
         raise error
 
     def check(self, done: Restored | None, *, rtol: float = 1e-3, **values: Any) -> None:

@@ -38,7 +38,8 @@ class Checked(Protocol):
 
 Attempt = TypeVar("Attempt", bound=Checked)
 Try = Callable[[_native.OpenCheckpoint], Attempt]
-Chosen = tuple[str, list[tuple[str, str]]]  # its name, and the skipped ones
+# Its name, the skipped ones, and the generations of those whose data is damaged.
+Chosen = tuple[str, list[tuple[str, str]], list[int]]
 Report = tuple[str, str, str, bool]  # in the form of the core
 _PLACE = ("path", "offset", "tensor")  # attributes of a CorruptError
 # The first one that an error is an instance of.
@@ -69,7 +70,7 @@ def choose_together(
     session = meetings.meet("restore", timeout) if ranks.world_size > 1 else None
     left = max(0.0, end - time.monotonic())
     trial = _Trial(attempt)
-    name, passed_over, failure, unused = _native.restore_checkpoint(
+    name, passed_over, damaged, failure, unused = _native.restore_checkpoint(
         os.fsencode(directory),
         *choice,
         session,
@@ -84,7 +85,7 @@ def choose_together(
         raise _error_of(message, json.loads(detail)) if detail else ValueError(message)
     if unused and trial.made is not None:
         trial.made.add_unexpected(unused)
-    return (name, passed_over), trial.made
+    return (name, passed_over, damaged), trial.made
 
 
 def refuse_together(

@@ -370,19 +370,19 @@ class Writer:
     def release(
         self,
         parent: tuple[int, int, str] | None,
-        damaged: Sequence[str] = (),
+        damaged: Sequence[int] = (),
         seen: Seen | None = None,
     ) -> None:
         """Closes the native writer, which releases the lock; the next save creates another.
 
         An error is raised by the next call. Without ``parent`` it continues its own last
-        checkpoint. ``damaged``: the names of checkpoints that a restore skipped. ``seen``: what
-        existed before the restore began: a large restore takes minutes, in which others may save.
+        checkpoint. ``damaged``: the generations of checkpoints whose data a restore has found
+        damaged. ``seen``: what existed before the restore began: a large restore takes minutes, in
+        which others may save.
         """
         self.await_all(None)
         self.in_flight()  # registers the last one
-        generations = [c[3] for c in _list(self.directory) if c[0] in damaged] if damaged else []
-        is_known = set(generations) <= set(self._settings.damaged)
+        is_known = set(damaged) <= set(self._settings.damaged)
         # Several ranks must all close or none, and what they know of the last save may differ.
         is_alone = self._ranks.world_size == 1
         if is_alone and parent is not None and parent == self._settings.parent and is_known:
@@ -391,7 +391,7 @@ class Writer:
             self._close_native(None)
         except (OSError, ValueError) as error:
             self._error = error
-        self._settings.damaged = sorted({*self._settings.damaged, *generations})
+        self._settings.damaged = sorted({*self._settings.damaged, *damaged})
         if parent is not None:
             self._settings.parent = parent
             seen = dict(seen or {})

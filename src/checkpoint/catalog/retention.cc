@@ -96,24 +96,28 @@ void keep_exempt(const Catalog& catalog, std::span<const SoundStep> sound, const
   }
 }
 
-/// Returns the metric from the note or else from the reference values; nothing if neither has it.
+/// Returns the metric from the note, from elsewhere, or from the reference values; nothing if none
+/// has it.
 std::optional<double> value_of(const CatalogStep& step, const AllNotes& notes,
-                               const std::string& metric) {
+                               const RetentionRules& rules) {
+  const std::string& metric = rules.keep_best->metric;
   const CheckpointNote* note = notes.find(step.parsed.step, step.generation);
-  if (note != nullptr && !note->is_about(step.summary->line)) note = nullptr;
-  for (const auto* values : {note == nullptr ? nullptr : &note->values, &step.summary->reference}) {
-    if (values == nullptr) continue;
-    if (const auto value = values->find(metric); value != values->end()) return value->second;
-  }
-  return std::nullopt;
+  if (note != nullptr && note->is_about(step.summary->line))
+    if (const auto value = note->values.find(metric); value != note->values.end())
+      return value->second;
+  const auto other = rules.values.find({step.generation, step.summary->line});
+  if (other != rules.values.end()) return other->second;
+  const auto value = step.summary->reference.find(metric);
+  return value == step.summary->reference.end() ? std::nullopt : std::optional(value->second);
 }
 
 /// `is_alone`: no other rule decides about steps without the value, so they stay.
 void keep_best(std::span<const CatalogStep* const> steps, const AllNotes& notes,
-               const KeepBest& rule, bool is_alone, Kept& kept) {
+               const RetentionRules& rules, bool is_alone, Kept& kept) {
+  const KeepBest& rule = *rules.keep_best;
   std::vector<std::pair<double, const CatalogStep*>> ranked;
   for (const CatalogStep* step : steps) {
-    const std::optional<double> value = value_of(*step, notes, rule.metric);
+    const std::optional<double> value = value_of(*step, notes, rules);
     if (!value || std::isnan(*value)) {
       if (is_alone) kept.add(step);
       continue;
@@ -152,8 +156,7 @@ RetentionChoice choose_retention(const Catalog& catalog, const AllNotes& notes,
     if (rules.keep_last && i < *rules.keep_last) kept.add_instead(&step);
     if (every > 0 && step.parsed.step % every == 0) kept.add(&step);
   }
-  if (rules.keep_best)
-    keep_best(candidates, notes, *rules.keep_best, !rules.keep_last && every == 0, kept);
+  if (rules.keep_best) keep_best(candidates, notes, rules, !rules.keep_last && every == 0, kept);
   return kept.choice();
 }
 

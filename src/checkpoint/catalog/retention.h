@@ -8,6 +8,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/catalog/catalog.h"
@@ -32,6 +33,9 @@ struct RetentionRules {
   std::optional<std::uint64_t> keep_last = {};
   std::optional<std::uint64_t> keep_every = {};  ///< Keep multiples of this step; 0: no rule.
   std::optional<KeepBest> keep_best = {};
+  /// Values for `keep_best` from elsewhere, by generation and line: for checkpoints whose note has
+  /// none.
+  std::map<std::pair<std::uint64_t, std::string>, double> values = {};
   /// Names of checkpoints that are being copied elsewhere, or are queued for it.
   std::vector<std::string> replicating = {};
   /// Generations whose data was found damaged, which a catalog cannot know. They stay, and no rule

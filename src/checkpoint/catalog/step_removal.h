@@ -25,9 +25,9 @@ Result<std::optional<std::string>> retire_checkpoint(const CheckpointWriter& wri
                                                      const CatalogStep& step,
                                                      const CheckpointNote* note);
 
-/// Returns the names of checkpoints on a private disk (manifest/places.h) of which one is the newest
-/// that all nodes have: what `latest` leads to, and newer ones. Of a node alone it cannot be known
-/// which. Empty for other stores.
+/// Returns the names of checkpoints on a private disk (manifest/places.h) of which one is the
+/// newest that all nodes have: what `latest` leads to, and newer ones. Of a node alone it cannot be
+/// known which. Empty for other stores.
 std::vector<std::string> find_perhaps_common(const CheckpointStore& store, const Catalog& catalog);
 
 struct RetentionReport {

@@ -261,8 +261,7 @@ Result<RestoreAgreement::Outcome> RestoreAgreement::lead(const RankRequest& requ
   const auto chosen = [&]() -> Result<RestoreChoice> {
     if (held_.size() > 1 && request.name.empty())
       STOKER_TRY(check_acknowledged(held_, request.path));
-    return choose(request,
-                  [&](const CheckpointReader& reader) { return lead_one(reader, trial); });
+    return choose(request, [&](const CheckpointReader& reader) { return lead_one(reader, trial); });
   };
   Result<RestoreChoice> choice = chosen();
   STOKER_TRY(lost_);
@@ -278,13 +277,16 @@ Result<RestoreAgreement::Outcome> RestoreAgreement::lead(const RankRequest& requ
     return Outcome{.failure = std::move(failure)};
   }
   Json passed_over = Json::array();
+  Json generations = Json::array();
   for (const PassedOver& passed : choice->passed_over) {
+    generations.push_back(passed.generation);
     Json& pair = passed_over.push_back(Json::array());
     pair.push_back(passed.name);
     pair.push_back(passed.reason.message());
   }
   Json end{{"chosen", choice->name}};
   end["passed_over"] = std::move(passed_over);
+  end["generations"] = std::move(generations);
   STOKER_TRY(tell("try", message_text(end)).status());
   if (!is_tried_) STOKER_TRY(confirm());
   return Outcome{.choice = *std::move(choice), .unused = std::move(unused_)};
@@ -360,9 +362,12 @@ Result<RestoreAgreement::Outcome> RestoreAgreement::follow(const RankRequest& re
     if (members.has("chosen")) {
       Outcome outcome{.unused = std::move(unused_)};
       outcome.choice.name = members.text("chosen");
-      for (auto& [name, reason] : members.pairs("passed_over"))
-        outcome.choice.passed_over.push_back({name, Status(Code::corrupt, reason)});
-      STOKER_TRY(members.check());
+      const auto passed_over = members.pairs("passed_over");
+      const std::vector<std::uint64_t> generations = members.numbers("generations");
+      STOKER_TRY(members.check(generations.size() == passed_over.size()));
+      for (std::size_t i = 0; i < passed_over.size(); ++i)
+        outcome.choice.passed_over.push_back(
+            {passed_over[i].first, Status(Code::corrupt, passed_over[i].second), generations[i]});
       if (!is_tried_) STOKER_TRY(confirm());
       return outcome;
     }

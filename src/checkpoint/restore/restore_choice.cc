@@ -40,7 +40,8 @@ class Chooser {
       if (request_.finite && step.has_new_nonfinite)
         status = Status(Code::corrupt, step.name + ": has new non-finite values");
       if (status.ok() && request_.may_restore) status = request_.may_restore(step);
-      if (status.ok()) status = try_step(step);
+      const bool is_tried = status.ok();
+      if (is_tried) status = try_step(step);
       if (status.ok()) {
         choice_.name = step.name;
         tell_other_run(step, catalog);
@@ -51,7 +52,7 @@ class Chooser {
         reader_.forget_unverified();
         return Status(Code::not_found, "the manifests must be read first");  // another round
       }
-      choice_.passed_over.push_back({step.name, status});
+      choice_.passed_over.push_back({step.name, status, is_tried ? step.generation : 0});
     }
     if (choice_.passed_over.empty()) return choice_;
     return none_is_valid();
@@ -116,8 +117,8 @@ class Chooser {
                                    taken.name + ", which is taken instead, is of another run");
   }
 
-  /// Returns the valid steps. Those that the newest of them continues come before those abandoned by
-  /// rewinding: if the newest is damaged, the run continues from its own past.
+  /// Returns the valid steps. Those that the newest of them continues come before those abandoned
+  /// by rewinding: if the newest is damaged, the run continues from its own past.
   std::vector<const CatalogStep*> newest_first(const Catalog& catalog) const {
     std::vector<const CatalogStep*> steps;
     for (const CatalogStep& step : catalog.steps)

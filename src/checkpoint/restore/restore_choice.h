@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@ namespace stoker {
 struct PassedOver {
   std::string name;
   Status reason;
+  std::uint64_t generation = 0;  ///< If its manifest is valid and its data is damaged; otherwise 0.
 };
 
 struct RestoreRequest {

@@ -47,8 +47,8 @@ Status check_common(std::span<const HeldCheckpoints> ranks, const CatalogStep& s
 
 /// `corrupt`, naming a rank that lacks it, if `latest` of some rank leads to a checkpoint that is
 /// newer than all that every rank has: a node has come back with another disk, and to continue from
-/// an older checkpoint would lose an acknowledged one. One that is damaged on a rank does not count,
-/// nor does anything if no checkpoint is common.
+/// an older checkpoint would lose an acknowledged one. One that is damaged on a rank does not
+/// count, nor does anything if no checkpoint is common.
 Status check_acknowledged(std::span<const HeldCheckpoints> ranks, const std::string& path);
 
 /// Adds to `choice` the newer checkpoints that rank 0 lacks. `corrupt` if nothing was chosen, but

@@ -11,8 +11,8 @@ std::string PlaceRounds::key_of(const char* round) const {
 }
 
 void PlaceRounds::send(const char* round, const Status& failure) {
-  static_cast<void>(coordinator_.gather(
-      key_of(round), format_message(EndMessage{.failure = failure}), deadline_));
+  static_cast<void>(coordinator_.gather(key_of(round),
+                                        format_message(EndMessage{.failure = failure}), deadline_));
 }
 
 /// `is_unsure`: whether the others may have agreed, although this returns a failure.

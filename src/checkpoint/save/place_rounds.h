@@ -33,8 +33,8 @@ class PlaceRounds {
   /// Takes part in the rounds that a commit which ended with `own` has not come to. Without it the
   /// other ranks would wait for this one until the deadline.
   void finish(const Status& own);
-  /// On ranks other than 0, instead of finish(): tells rank 0 that this one fails, and does not wait
-  /// for an answer.
+  /// On ranks other than 0, instead of finish(): tells rank 0 that this one fails, and does not
+  /// wait for an answer.
   void refuse(const Status& own);
 
   bool is_sealed() const noexcept { return sealed_ && sealed_->ok(); }

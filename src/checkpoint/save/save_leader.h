@@ -67,14 +67,17 @@ class SaveLeader {
     CheckpointManifest manifest;
     std::string text;
   };
-  /// Tells what this place has.
-  Result<PlaceReport> report();
-  /// On rank 0: merges the parts. `reports` are of the other places.
+  /// Returns the greatest generation that this place has used up.
+  Result<std::uint64_t> used_generation();
+  /// On rank 0: merges the parts. `generation`: the greatest that another place has used up.
   Result<MadeManifest> merge(const SaveJob& job, std::vector<CheckpointPart> parts,
-                             std::span<const PlaceReport> reports);
+                             std::uint64_t generation);
   /// Commits the checkpoint in this place, together with the others.
   EndMessage commit_place(const SaveJob& job, const MadeManifest& made, PlaceRounds& rounds);
-  /// On rank 0, after commit_place(): decides what stays in all places.
+  /// After commit_place(): tells what this place has, with the notes as they are now.
+  PlaceReport report();
+  /// On rank 0, after commit_place(): decides what stays in all places. `reports` are of the
+  /// others.
   void choose_kept(std::span<const PlaceReport> reports, EndMessage& end);
   /// Hides what rank 0 has dropped, and what only this place has and its rules do not keep.
   Status retire_others(const EndMessage& end);

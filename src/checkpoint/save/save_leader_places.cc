@@ -13,27 +13,31 @@
 
 namespace stoker {
 
-Result<PlaceReport> SaveLeader::report() {
+Result<std::uint64_t> SaveLeader::used_generation() {
   const std::shared_ptr<Held> held = this->held();
   if (held == nullptr) return not_held();
-  // What other places remove depends on this, so that no catalog file may decide it.
+  // What other places remove depends on what this one has, so that no catalog file may decide it.
   if (!held->has_numbered && !retention_.keep_all()) held->committed.reader().forget_unverified();
   STOKER_ASSIGN(const std::uint64_t next, next_generation(*held));
-  PlaceReport report;
-  if (!retention_.keep_all()) {
-    STOKER_ASSIGN(const AllNotes notes, held->notes.read());
-    report = report_of(held->committed.catalog(), notes);
-  }
-  report.generation = next - 1;
-  return report;
+  return next - 1;
+}
+
+PlaceReport SaveLeader::report() {
+  const std::shared_ptr<Held> held = this->held();
+  if (held == nullptr) return {.failure = not_held()};
+  if (retention_.keep_all()) return {};
+  if (const Status listed = held->committed.refresh(); !listed.ok()) return {.failure = listed};
+  const Result<AllNotes> notes = held->notes.read();
+  if (!notes.ok()) return {.failure = notes.status()};
+  return report_of(held->committed.catalog(), *notes, retention_);
 }
 
 Result<SaveLeader::MadeManifest> SaveLeader::merge(const SaveJob& job,
                                                    std::vector<CheckpointPart> parts,
-                                                   std::span<const PlaceReport> reports) {
+                                                   std::uint64_t generation) {
   const std::shared_ptr<Held> held = this->held();
   if (held == nullptr) return not_held();
-  for (const PlaceReport& report : reports) held->committed.learn_generation(report.generation);
+  held->committed.learn_generation(generation);
   return make_manifest(job, std::move(parts), *held);
 }
 
@@ -92,6 +96,12 @@ EndMessage SaveLeader::commit_place(const SaveJob& job, const MadeManifest& made
 void SaveLeader::choose_kept(std::span<const PlaceReport> reports, EndMessage& end) {
   const std::shared_ptr<Held> held = this->held();
   if (held == nullptr || end.outcome != SaveOutcome::committed) return;
+  const auto failed =
+      std::ranges::find_if(reports, [](const PlaceReport& report) { return !report.failure.ok(); });
+  if (failed != reports.end()) {
+    end.failure = failed->failure.with_context("it is committed, but retention failed");
+    return;
+  }
   const bool has_rules = !retention_.keep_all();
   if (!std::ranges::all_of(
           reports, [&](const PlaceReport& report) { return report.has_rules == has_rules; })) {

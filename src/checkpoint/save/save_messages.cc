@@ -1,6 +1,7 @@
 #include "checkpoint/save/save_messages.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "checkpoint/ranks/message_json.h"
@@ -70,15 +71,22 @@ std::string checkpoint_id(std::uint64_t generation, std::string_view line) {
 
 // The part follows on lines of its own, because it may have many megabytes.
 std::string format_message(const PartMessage& message) {
-  Json json{{"failure", failure_json(message.failure)}};
-  if (message.report) {
-    json["generation"] = message.report->generation;
-    json["has_rules"] = message.report->has_rules ? 1U : 0U;
-    json["steps"] = Json::array_of(message.report->steps);
-    json["pinned"] = Json::array_of(message.report->pinned);
-    json["has_invalid"] = message.report->has_invalid ? 1U : 0U;
-  }
-  return message_text(json) + (message.part.empty() ? "" : "\n" + message.part);
+  return message_text(
+             {{"failure", failure_json(message.failure)}, {"generation", message.generation}}) +
+         (message.part.empty() ? "" : "\n" + message.part);
+}
+
+// Values as their bits: they may be infinite.
+std::string format_message(const PlaceReport& message) {
+  Json values = Json::array();
+  for (const double value : message.values) values.push_back(std::bit_cast<std::uint64_t>(value));
+  return message_text({{"failure", failure_json(message.failure)},
+                       {"has_rules", message.has_rules ? 1U : 0U},
+                       {"steps", Json::array_of(message.steps)},
+                       {"pinned", Json::array_of(message.pinned)},
+                       {"valued", Json::array_of(message.valued)},
+                       {"values", std::move(values)},
+                       {"has_invalid", message.has_invalid ? 1U : 0U}});
 }
 
 // As large.
@@ -144,13 +152,22 @@ Result<PartMessage> parse_part_message(std::string_view text) {
   MessageMembers members(text.substr(0, line));
   PartMessage message{.failure = members.failure()};
   if (line < text.size()) message.part = text.substr(line + 1);
-  if (members.has("generation"))
-    message.report = PlaceReport{.generation = members.number("generation"),
-                                 .has_rules = members.number("has_rules") != 0,
-                                 .steps = members.texts("steps"),
-                                 .pinned = members.texts("pinned"),
-                                 .has_invalid = members.number("has_invalid") != 0};
+  message.generation = members.number("generation");
   return if_good(members, std::move(message));
+}
+
+Result<PlaceReport> parse_place_report(std::string_view text) {
+  MessageMembers members(text);
+  PlaceReport message{.failure = members.failure(),
+                      .has_rules = members.number("has_rules") != 0,
+                      .steps = members.texts("steps"),
+                      .pinned = members.texts("pinned"),
+                      .valued = members.texts("valued")};
+  for (const std::uint64_t bits : members.numbers("values"))
+    message.values.push_back(std::bit_cast<double>(bits));
+  message.has_invalid = members.number("has_invalid") != 0;
+  const bool is_sound = message.valued.size() == message.values.size();
+  return if_good(members, std::move(message), is_sound);
 }
 
 Result<ManifestMessage> parse_manifest_message(std::string_view text) {

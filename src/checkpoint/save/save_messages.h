@@ -60,12 +60,14 @@ struct Verdict {
   std::vector<std::string> tokens = {};    ///< Of the lock of each place, if known.
 };
 
-/// What one place has, as its first rank tells.
+/// What one place has, as its first rank tells once the checkpoint is durable in all places.
 struct PlaceReport {
-  std::uint64_t generation = 0;          ///< The greatest that must not be used again.
+  Status failure = {};
   bool has_rules = false;                ///< There are rules of retention. Then:
   std::vector<std::string> steps = {};   ///< checkpoint_id() of every valid checkpoint.
   std::vector<std::string> pinned = {};  ///< Those that a note keeps.
+  std::vector<std::string> valued = {};  ///< Those whose note has the value of `keep_best`.
+  std::vector<double> values = {};       ///< These values.
   bool has_invalid = false;              ///< There are checkpoints that cannot be read.
 };
 
@@ -76,8 +78,8 @@ std::string checkpoint_id(std::uint64_t generation, std::string_view line);
 struct PartMessage {
   Status failure = {};
   // If there are several places:
-  std::string part = {};                   ///< The part manifest; rank 0 may not see its file.
-  std::optional<PlaceReport> report = {};  ///< From the first rank of each place.
+  std::string part = {};         ///< The part manifest; rank 0 may not see its file.
+  std::uint64_t generation = 0;  ///< Of the first rank of a place: the greatest that is used up.
 };
 
 /// Sent by rank 0 to all places once it has every part.
@@ -93,8 +95,8 @@ struct EndMessage {
   std::string line = {};
   Status failure = {};
   bool has_decided = false;  ///< Rank 0 has decided for all of several places. Otherwise all stay.
-  /// What retention keeps and removes in all of them, by checkpoint_id(). What is in neither list is
-  /// not in all places: each decides about it.
+  /// What retention keeps and removes in all of them, by checkpoint_id(). What is in neither list
+  /// is not in all places: each decides about it.
   std::vector<std::string> keep = {};
   std::vector<std::string> drop = {};
 };
@@ -103,6 +105,7 @@ std::string format_message(const BeginMessage& message);
 std::string format_message(const Verdict& message);
 std::string format_message(const PartMessage& message);
 std::string format_message(const ManifestMessage& message);
+std::string format_message(const PlaceReport& message);
 std::string format_message(const EndMessage& message);
 
 /// The inverse; `corrupt` for any other text.
@@ -110,6 +113,7 @@ Result<BeginMessage> parse_begin_message(std::string_view text);
 Result<Verdict> parse_verdict(std::string_view text);
 Result<PartMessage> parse_part_message(std::string_view text);
 Result<ManifestMessage> parse_manifest_message(std::string_view text);
+Result<PlaceReport> parse_place_report(std::string_view text);
 Result<EndMessage> parse_end_message(std::string_view text);
 
 }  // namespace stoker

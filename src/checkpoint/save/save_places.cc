@@ -87,7 +87,7 @@ Status check_not_shared(const CheckpointerOptions& options, const Verdict& table
               " is here. Use disks=\"shared\", or a directory on a disk of the node"};
 }
 
-PlaceReport report_of(const Catalog& catalog, const AllNotes& notes) {
+PlaceReport report_of(const Catalog& catalog, const AllNotes& notes, const RetentionRules& rules) {
   PlaceReport report{.has_rules = true};
   for (const CatalogStep& step : catalog.steps) {
     if (!step.is_valid()) {
@@ -98,6 +98,11 @@ PlaceReport report_of(const Catalog& catalog, const AllNotes& notes) {
     const CheckpointNote* const note = notes.find(step.parsed.step, step.generation);
     if ((note != nullptr && note->is_pinned) || notes.is_damaged(step.parsed.step))
       report.pinned.push_back(id_of(step));
+    if (!rules.keep_best || note == nullptr || !note->is_about(step.summary->line)) continue;
+    const auto value = note->values.find(rules.keep_best->metric);
+    if (value == note->values.end()) continue;
+    report.valued.push_back(id_of(step));
+    report.values.push_back(value->second);
   }
   return report;
 }
@@ -106,10 +111,18 @@ RetentionRules rules_for_common(RetentionRules rules, const Catalog& catalog,
                                 std::span<const PlaceReport> others) {
   const std::vector<std::set<std::string>> ids = sets_of(others);
   std::set<std::string> pinned;
-  for (const PlaceReport& other : others) pinned.insert(other.pinned.begin(), other.pinned.end());
+  std::map<std::string, double> values;  // of several places the first has its way
+  for (const PlaceReport& other : others) {
+    pinned.insert(other.pinned.begin(), other.pinned.end());
+    for (std::size_t i = 0; i < other.valued.size(); ++i)
+      values.emplace(other.valued[i], other.values[i]);
+  }
   const CatalogStep* const newest = catalog.newest();  // just committed in all places
   for (const CatalogStep& step : catalog.steps) {
-    if (!step.is_valid() || &step == newest) continue;
+    if (!step.is_valid()) continue;
+    if (const auto value = values.find(id_of(step)); value != values.end())
+      rules.values[{step.generation, step.summary->line}] = value->second;
+    if (&step == newest) continue;
     if (!is_common(id_of(step), ids) || pinned.contains(id_of(step)))
       rules.damaged.insert(step.generation);
   }

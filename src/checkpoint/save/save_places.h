@@ -45,10 +45,11 @@ Status check_not_shared(const CheckpointerOptions& options, const Verdict& table
 // Retention. Pure.
 
 /// Lists the checkpoints of a place.
-PlaceReport report_of(const Catalog& catalog, const AllNotes& notes);
+PlaceReport report_of(const Catalog& catalog, const AllNotes& notes, const RetentionRules& rules);
 
 /// Returns the rules by which rank 0 decides, given the reports of the other places: checkpoints
-/// that not all of them have do not count, and what one has pinned stays.
+/// that not all of them have do not count, what one has pinned stays, and what one has annotated
+/// has its value.
 RetentionRules rules_for_common(RetentionRules rules, const Catalog& catalog,
                                 std::span<const PlaceReport> others);
 /// Returns the ids of the checkpoints that have none but these names: after a crash one may have a

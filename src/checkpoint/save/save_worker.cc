@@ -1,5 +1,6 @@
 #include "checkpoint/save/save_worker.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <new>
 #include <string>
@@ -213,9 +214,10 @@ EndMessage SaveWorker::give_up(const SaveJob& job, const Result<WrittenPart>& wr
 // Messages of a save to several places, by its number n (g: gathered on rank 0, b: broadcast by
 // it):
 //
-//     part-n (g) what each rank has written, and what each place has
+//     part-n (g) what each rank has written
 //     manifest-n (b) the manifest for all places, or a failure
 //     sealed-n (g, b), durable-n (g, b): PlaceRounds
+//     places-n (g) what each place has
 //     end-n (b) the result, and what retention keeps
 
 namespace {
@@ -254,25 +256,40 @@ PartMessage SaveWorker::placed_part(const SaveJob& job, const Result<WrittenPart
   own.failure = with_memory([&]() -> Status {
     own.part = format_checkpoint_part(written->part);
     if (!reports) return {};
-    STOKER_ASSIGN(own.report, parts_.leader->report());
+    STOKER_ASSIGN(own.generation, parts_.leader->used_generation());
     return {};
   });
   own.failure = own.failure.with_context("rank " + std::to_string(rank));
   return own;
 }
 
-EndMessage SaveWorker::lead_places(SaveJob& job, const Result<WrittenPart>& written) {
+/// On rank 0: hears what the other places have.
+Result<std::vector<PlaceReport>> SaveWorker::hear_reports(const SaveJob& job) {
+  const std::string context = "it is committed, but retention failed";
+  const Result<std::vector<std::string>> texts =
+      parts_.coordinator.gather(key_of("places", job), "", job.deadline);
+  if (!texts.ok()) return texts.status().with_context(context);
   std::vector<PlaceReport> reports;
+  for (std::uint32_t rank = 1; rank < texts->size(); ++rank) {
+    if (!leads_place(job.places, rank)) continue;
+    Result<PlaceReport> report = parse_place_report((*texts)[rank]);
+    if (!report.ok()) return report.status().with_context(context);
+    report->failure = report->failure.with_context("rank " + std::to_string(rank));
+    reports.push_back(*std::move(report));
+  }
+  return reports;
+}
+
+EndMessage SaveWorker::lead_places(SaveJob& job, const Result<WrittenPart>& written) {
   std::string text;
-  const Result<SaveLeader::MadeManifest> made = with_memory(
-      [&]() -> Result<SaveLeader::MadeManifest> {
+  const Result<SaveLeader::MadeManifest> made =
+      with_memory([&]() -> Result<SaveLeader::MadeManifest> {
         STOKER_ASSIGN(const std::vector<PartMessage> heard,
                       hear_parts(job, placed_part(job, written)));
         STOKER_ASSIGN(std::vector<CheckpointPart> parts, parts_of(heard));
-        for (const PartMessage& message : heard)
-          if (message.report) reports.push_back(*message.report);
+        const std::uint64_t used = std::ranges::max(heard, {}, &PartMessage::generation).generation;
         STOKER_ASSIGN(SaveLeader::MadeManifest merged,
-                      parts_.leader->merge(job, std::move(parts), reports));
+                      parts_.leader->merge(job, std::move(parts), used));
         text = format_message(ManifestMessage{.manifest = merged.text});
         return merged;
       });
@@ -292,8 +309,9 @@ EndMessage SaveWorker::lead_places(SaveJob& job, const Result<WrittenPart>& writ
   }
   EndMessage end = parts_.leader->commit_place(job, *made, rounds);
   if (rounds.is_sealed()) parts_.coordinator.withdraw(key_of("manifest", job));  // all have it
-  if (end.failure.ok()) {
+  if (rounds.is_durable() && end.failure.ok()) {
     end.failure = with_memory([&]() -> Status {
+      STOKER_ASSIGN(const std::vector<PlaceReport> reports, hear_reports(job));
       parts_.leader->choose_kept(reports, end);
       STOKER_TRY(end.failure);
       return parts_.leader->retire_others(end);
@@ -325,8 +343,8 @@ EndMessage SaveWorker::follow_places(SaveJob& job, const Result<WrittenPart>& wr
     }
     return {.outcome = SaveOutcome::failed, .failure = told.ok() ? told->failure : told.status()};
   }
-  Result<CheckpointManifest> manifest =
-      with_memory([&] { return parse_checkpoint_manifest(told->manifest, "the manifest of rank 0"); });
+  Result<CheckpointManifest> manifest = with_memory(
+      [&] { return parse_checkpoint_manifest(told->manifest, "the manifest of rank 0"); });
   EndMessage end;
   if (leads && manifest.ok()) {
     end = parts_.leader->commit_place(
@@ -339,6 +357,14 @@ EndMessage SaveWorker::follow_places(SaveJob& job, const Result<WrittenPart>& wr
     if (manifest.ok()) end.line = manifest->line;
   }
   if (!rounds.is_durable()) return end;
+  PlaceReport report;
+  const Status listed = with_memory([&]() -> Status {
+    if (leads) report = parts_.leader->report();
+    return {};
+  });
+  if (!listed.ok()) report = {.failure = listed};
+  static_cast<void>(
+      parts_.coordinator.gather(key_of("places", job), format_message(report), job.deadline));
   // All places have it: without an answer of rank 0 only retention is left to the next save.
   const Result<std::string> text =
       parts_.coordinator.broadcast(key_of("end", job), "", job.deadline);

@@ -52,6 +52,7 @@ class SaveWorker {
   // If there are several places:
   EndMessage lead_places(SaveJob& job, const Result<WrittenPart>& written);
   EndMessage follow_places(SaveJob& job, const Result<WrittenPart>& written);
+  Result<std::vector<PlaceReport>> hear_reports(const SaveJob& job);
   PartMessage placed_part(const SaveJob& job, const Result<WrittenPart>& written);
 
   Parts parts_;

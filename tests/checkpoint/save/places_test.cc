@@ -207,8 +207,8 @@ TEST_F(PlacesTest, a_node_that_comes_back_with_an_old_disk_ends_the_restore) {
       ASSERT_TRUE(outcome.failure);
       const std::string_view message = outcome.failure->report.status.message();
       for (const std::string& part :
-           {step_name(2) + " was on the disks of all nodes", "that of rank " + std::to_string(lacks),
-            "whose newest is " + step_name(1)})
+           {step_name(2) + " was on the disks of all nodes",
+            "that of rank " + std::to_string(lacks), "whose newest is " + step_name(1)})
         EXPECT_NE(message.find(part), std::string::npos) << message;
     }
     // One that is damaged is skipped, as in a single directory.
@@ -293,20 +293,26 @@ TEST_F(PlacesTest, what_one_node_has_lost_the_others_keep_by_their_rules) {
   run_.end();
 }
 
-TEST_F(PlacesTest, the_notes_of_rank_0_decide_for_all_nodes) {
+TEST_F(PlacesTest, the_notes_of_any_node_decide_for_all) {
   const auto keep_best = [](std::uint32_t, CheckpointerOptions& options) {
     options.retention.keep_best = KeepBest{.metric = "loss"};
   };
-  run_.start(keep_best);
-  save_all({1, 2, 3});
-  for (const std::uint64_t step : {1U, 2U, 3U})
-    ASSERT_TRUE(annotate_checkpoint(opened(run_.directory(0)), step, step,
-                                    {{"loss", step == 2 ? 0.5 : 1.0}})
-                    .ok());
-  save_all({4});
-  run_.end();
-  for (const std::uint32_t rank : {0U, 2U})
-    EXPECT_EQ(run_.steps(rank), (Names{step_name(2), step_name(4)}));
+  for (const std::uint32_t annotated : {0U, 2U}) {
+    PlacedRanks run;
+    run.start(keep_best);
+    const auto save = [&](std::uint64_t step) {
+      for (const Status& end : run.save(step)) ASSERT_TRUE(end.ok()) << end.message();
+    };
+    for (const std::uint64_t step : {1U, 2U, 3U}) save(step);
+    for (const std::uint64_t step : {1U, 2U, 3U})
+      ASSERT_TRUE(annotate_checkpoint(opened(run.directory(annotated)), step, step,
+                                      {{"loss", step == 2 ? 0.5 : 1.0}})
+                      .ok());
+    save(4);
+    run.end();
+    for (const std::uint32_t rank : {0U, 2U})
+      EXPECT_EQ(run.steps(rank), (Names{step_name(2), step_name(4)}));
+  }
 }
 
 TEST_F(PlacesTest, rules_that_only_one_node_has_remove_nothing) {
@@ -332,12 +338,10 @@ TEST_F(PlacesTest, a_rank_that_misses_a_message_tells_the_others_at_once) {
     std::string key;
     SaveOutcome outcome;
   };
-  for (const Case& one : {Case{0, "manifest-", SaveOutcome::failed},
-                          Case{2, "manifest-", SaveOutcome::failed},
-                          Case{3, "manifest-", SaveOutcome::failed},
-                          Case{0, "sealed-", SaveOutcome::unknown},
-                          Case{2, "sealed-", SaveOutcome::unknown},
-                          Case{3, "sealed-", SaveOutcome::unknown}}) {
+  for (const Case& one :
+       {Case{0, "manifest-", SaveOutcome::failed}, Case{2, "manifest-", SaveOutcome::failed},
+        Case{3, "manifest-", SaveOutcome::failed}, Case{0, "sealed-", SaveOutcome::unknown},
+        Case{2, "sealed-", SaveOutcome::unknown}, Case{3, "sealed-", SaveOutcome::unknown}}) {
     SCOPED_TRACE("rank " + std::to_string(one.rank) + " misses " + one.key);
     PlacedRanks run;
     run.start();
@@ -379,6 +383,54 @@ class PlaceFaultTest : public PlacesTest {
   std::unique_ptr<testing::HookedFileOps> ops_;
   std::atomic<bool> is_broken_ = false;
 };
+
+TEST_F(PlaceFaultTest, notes_that_one_node_cannot_list_cost_no_save) {
+  PlacedRanks::Change change = breaking(2, "list_names", "notes", EIO);
+  run_.start([&](std::uint32_t rank, CheckpointerOptions& options) {
+    change(rank, options);
+    options.retention.keep_last = 1;
+  });
+  save_all({1});
+  is_broken_ = true;
+  for (const Status& end : run_.save(2))
+    EXPECT_NE(end.message().find("it is committed, but retention failed: rank 2"),
+              std::string::npos)
+        << end.message();
+  is_broken_ = false;
+  for (const std::uint32_t rank : {0U, 2U})
+    EXPECT_EQ(run_.steps(rank), (Names{step_name(1), step_name(2)}));
+  save_all({3});
+  run_.end();
+  for (const std::uint32_t rank : {0U, 2U}) EXPECT_EQ(run_.steps(rank), Names{step_name(3)});
+}
+
+/// Pins the first checkpoint on the node of rank 2 while that is publishing another one.
+class PinningFileOps final : public testing::HookedFileOps {
+ public:
+  explicit PinningFileOps(std::string directory)
+      : HookedFileOps(posix_file_ops(), [](std::string_view, const PathAt*) { return Status(); }),
+        directory_(std::move(directory)) {}
+  void reached(std::string_view crash_point) override {
+    if (crash_point != "checkpoint.renamed" || ++count_ != 2) return;
+    EXPECT_TRUE(pin_checkpoint(opened(directory_), 1, 1, true).ok());
+  }
+
+ private:
+  const std::string directory_;
+  int count_ = 0;  // on the writer's thread
+};
+
+TEST_F(PlacesTest, a_pin_set_during_a_save_keeps_the_checkpoint_on_all_nodes) {
+  PinningFileOps ops(run_.directory(2));
+  run_.start([&](std::uint32_t rank, CheckpointerOptions& options) {
+    options.retention.keep_last = 1;
+    if (rank == 2) options.ops = &ops;
+  });
+  save_all({1, 2});
+  run_.end();
+  for (const std::uint32_t rank : {0U, 2U})
+    EXPECT_EQ(run_.steps(rank), (Names{step_name(1), step_name(2)}));
+}
 
 TEST_F(PlaceFaultTest, a_node_that_cannot_seal_fails_the_save_on_all) {
   const std::vector<std::pair<std::string, std::string>> faults = {
@@ -473,7 +525,8 @@ TEST_F(PlacesTest, one_directory_that_nodes_share_is_refused_as_private) {
   for (const std::uint64_t step : {1U, 2U}) {
     for (const Status& end : run.save(step)) {
       EXPECT_EQ(end.code(), Code::invalid_argument) << end.message();
-      for (const std::string& part : {shared, std::string("rank 2"), std::string("disks=\"shared\"")})
+      for (const std::string& part :
+           {shared, std::string("rank 2"), std::string("disks=\"shared\"")})
         EXPECT_NE(end.message().find(part), std::string::npos) << end.message();
     }
   }

@@ -135,12 +135,30 @@ def test_every_node_stores_what_its_ranks_have_and_all_restore_the_same(
             assert "no checkpoint is on the disks of all nodes: that of rank 0" in said
 
 
+def test_a_partial_checkpoint_that_a_restore_has_skipped_is_removed_as_any_other(
+    tmp_path: Path, nodes: Any, on_all: Any
+) -> None:
+    folders = [tmp_path / f"node{number}/run" for number in range(2)]
+    with nodes(keep_last=2) as group:
+        _save(group, on_all, 1, 2)
+        shutil.rmtree(folders[1] / "step-000000000002")
+        for node in folders:
+            (node / "latest").unlink()
+            (node / "latest").symlink_to("step-000000000001")
+        assert _restored(group, on_all)[0] == 1
+        _save(group, on_all, 3, 4)
+        on_all(group, "saver.close()")
+    for node in folders:
+        assert _steps(node) == ["step-000000000003", "step-000000000004"]
+
+
 def test_ranks_that_know_different_results_of_the_last_save_go_on_together_after_a_restore(
     tmp_path: Path, nodes: Any, on_all: Any
 ) -> None:
     with nodes(deadline=20) as group:
         _save(group, on_all, 1)
         # As if it had not heard how the save ended: its outcome is unknown there.
+        on_all(group, "saver._writer.in_flight()")  # registers the result
         on_all(group, "if rank == 2: saver._writer._settings.parent = None")
         assert _restored(group, on_all)[0] == 1
         _save(group, on_all, 2)

@@ -38,7 +38,7 @@ def test_every_rank_gets_back_what_it_has_saved(
         assert on_all(group, "state['w'] += 1;" + _SAVE.format(3)) == [True] * world
         on_all(group, "saver.close()")
     assert sorted(p.name for p in tmp_path.iterdir()) == [
-        *(".catalog", ".lock", ".lock-1", "latest"),
+        *(".catalog", ".lock", ".lock-2", "latest"),
         *(f"step-{step:012}" for step in (1, 2, 3)),
     ], "nothing is left of what they told each other"
     loaded = stoker.load(tmp_path / "latest")
