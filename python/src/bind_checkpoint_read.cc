@@ -90,6 +90,15 @@ OpenCheckpoint open_safetensors(const std::vector<nb::bytes>& paths) {
   return {std::make_shared<const CheckpointReader>(*std::move(reader))};
 }
 
+/// Returns what reads to devices keep for the next one. Never freed: the driver may be gone when
+/// the process ends.
+const std::shared_ptr<DeviceReadMemory>& read_memory() {
+  constexpr std::uint64_t kKeptBytes = std::uint64_t{128} << 20;
+  static const auto& memory =
+      *new std::shared_ptr<DeviceReadMemory>(std::make_shared<DeviceReadMemory>(kKeptBytes));
+  return memory;
+}
+
 /// The caller's streams: numbers of devices, and handles.
 using Streams = std::vector<std::pair<std::int32_t, std::uintptr_t>>;
 
@@ -98,6 +107,7 @@ void read_all(const OpenCheckpoint& self, const nb::list& targets, const Streams
   CheckpointReader::ReadOptions options;
   for (const auto& [device, handle] : streams)
     options.devices.streams.emplace_back(device, reinterpret_cast<void*>(handle));
+  options.devices.memory = read_memory();
   const CheckpointReader& reader = reader_of(self);
   // Short reads are not worth a thread.
   std::uint64_t size_bytes = 0;

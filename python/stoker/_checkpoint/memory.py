@@ -51,6 +51,11 @@ def _bits_of(tensor_type: str) -> int:
     return 64 if tensor_type == "C64" else int(tensor_type.split("_")[0].lstrip("BOLUIF") or 8)
 
 
+def size_bytes_of(tensor_type: str, shape: tuple[int, ...]) -> int:
+    """Returns the size of all elements of a stored tensor."""
+    return math.prod(shape) * _bits_of(tensor_type) // 8
+
+
 class Memory(NamedTuple):
     """The memory of an array's elements.
 
@@ -108,7 +113,7 @@ class Memory(NamedTuple):
     @property
     def size_bytes(self) -> int:
         """Size of all elements."""
-        return math.prod(self.shape) * _bits_of(self.type) // 8
+        return size_bytes_of(self.type, self.shape)
 
     @property
     def bounds(self) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import functools
 import logging
 import math
 import operator
@@ -12,14 +13,16 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Generator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from stoker import _native
 from stoker._checkpoint.late import LateError, telling_late
+from stoker._checkpoint.memory import size_bytes_of
 from stoker._common.corrupt import error_text
 
 _log = logging.getLogger("stoker")
 _STOP_SECONDS = 5.0  # for threads that end at once, unless Ctrl-C broke something in them
+Shapes: TypeAlias = list[tuple[str, tuple[int, ...]]]  # the stored types and shapes of tensors
 _POLL_SECONDS = 0.1  # how soon the thread sees that it must end; the end of a save wakes it
 
 
@@ -90,17 +93,22 @@ class Pending(concurrent.futures.Future[str]):
     does not raise it again on this rank.
     """
 
-    def __init__(self, native: _native.PendingSave, size_bytes: int, times: SaveTimes) -> None:
+    def __init__(self, native: _native.PendingSave, shapes: Shapes, times: SaveTimes) -> None:
         super().__init__()
         self._condition = _Condition()
         self._native = native
         self._pid = os.getpid()
         self._times = times
         self._blocked_s = time.monotonic() - times.called
-        self.size_bytes = size_bytes
+        self._shapes = shapes
         self.is_read = False
         self._callbacks = _CallbackThread()
         self.set_running_or_notify_cancel()
+
+    @functools.cached_property
+    def size_bytes(self) -> int:
+        """Size of the tensors that this rank gave to the save."""
+        return sum(size_bytes_of(*shape) for shape in self._shapes)  # not in the time of save()
 
     @property
     def step(self) -> int:

@@ -18,7 +18,7 @@ from stoker._checkpoint.best import BestWatch
 from stoker._checkpoint.cuda import SnapshotMemory, Streams
 from stoker._checkpoint.job import JobConflict, Meetings
 from stoker._checkpoint.late import LateError, telling_late
-from stoker._checkpoint.pending import LentMemory, Pending, SaveTimes, Watcher
+from stoker._checkpoint.pending import LentMemory, Pending, SaveTimes, Shapes, Watcher
 from stoker._checkpoint.place import tell_place
 from stoker._checkpoint.tree import TreeEncoder
 from stoker._checkpoint.turns import Turns
@@ -106,7 +106,7 @@ class Writer:
         self._pendings_lock = threading.RLock()  # a signal handler may save, here as well
         self._pendings: list[Pending] = []
         self._begun: list[_native.PendingSave] = []  # begun by the core, not in _pendings yet
-        self._begun_bytes = 0
+        self._begun_shapes: Shapes = []
         self._begun_times = SaveTimes(0.0, 0.0)
         self._newest: Pending | None = None  # the newest that was begun
         self._failed: deque[Pending] = deque(maxlen=_FAILED_KNOWN)
@@ -179,7 +179,7 @@ class Writer:
         if self._watcher is None:
             self._watcher = Watcher(self._meetings.notices)
         self._learn_begun()
-        self._begun_bytes = sum(m.size_bytes for m in encoder.tensors.values())
+        self._begun_shapes = [(m.type, m.shape) for m in encoder.tensors.values()]
         self._begun_times = SaveTimes(called, time.monotonic(), self._ranks.rank == 0)
         lent = LentMemory([encoder.tensors])
         try:
@@ -301,7 +301,7 @@ class Writer:
             while self._begun:
                 native = self._begun[0]
                 if self._newest is None or self._newest._native is not native:
-                    self._newest = Pending(native, self._begun_bytes, self._begun_times)
+                    self._newest = Pending(native, self._begun_shapes, self._begun_times)
                 if self._newest not in self._pendings:
                     self._pendings.append(self._newest)
                 self.last_step, self.last_time = native.step, time.monotonic()

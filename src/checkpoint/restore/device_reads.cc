@@ -25,7 +25,9 @@ Result<std::unique_ptr<DeviceReads>> DeviceReads::begin(
     const std::set<std::int32_t>& devices, const DeviceReadUse& use,
     std::function<std::string(std::size_t chunk)> name_of) {
   STOKER_ASSIGN(const CudaDriver* const driver, use.find_driver());
-  std::unique_ptr<DeviceReads> made(new DeviceReads(std::move(name_of)));
+  std::unique_ptr<DeviceReads> made(
+      new DeviceReads(std::move(name_of),
+                      use.memory != nullptr ? use.memory : std::make_shared<DeviceReadMemory>(0)));
   for (const std::int32_t device : devices) {
     const std::string context = name_device(device);
     Result<std::unique_ptr<CudaUploader>> uploader = CudaUploader::make(*driver, device);
@@ -42,16 +44,19 @@ Result<std::unique_ptr<DeviceReads>> DeviceReads::begin(
 /// reads is unmapped.
 DeviceReads::~DeviceReads() {
   MutexLock lock(mutex_);
-  for (const auto& [device, uploader] : uploaders_) static_cast<void>(uploader->synchronize());
+  bool is_over = true;
+  for (const auto& [device, uploader] : uploaders_)
+    is_over = uploader->synchronize().ok() && is_over;
   lent_.clear();
   uploaders_.clear();  // waits again, should the first wait have failed
+  if (is_over)
+    for (std::unique_ptr<Arena>& arena : arenas_) memory_->give_back(std::move(arena));
   arenas_.clear();
 }
 
 Result<std::unique_ptr<Arena>> DeviceReads::arena(std::size_t size_bytes) {
-  STOKER_ASSIGN(std::unique_ptr<Arena> made, memory_->maker(/*touch=*/false)(size_bytes));
-  // For all devices. If that fails, the driver copies by way of pinned memory of its own.
-  memory_->pin(made->bytes(), uploaders_.begin()->second->device());
+  STOKER_ASSIGN(std::unique_ptr<Arena> made,
+                memory_->take(size_bytes, uploaders_.begin()->second->device()));
   auto view = std::make_unique<BorrowedArena>(made->bytes());
   MutexLock lock(mutex_);
   arenas_.push_back(std::move(made));

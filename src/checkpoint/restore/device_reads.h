@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "gpu/pinned_memory.h"
+#include "checkpoint/restore/device_read_memory.h"
 #include "gpu/uploader.h"
 #include "io/engine/arena.h"
 #include "stoker/status.h"
@@ -26,11 +26,13 @@ struct DeviceReadUse {
   /// The caller's streams: number of the device, and CUstream, null for the default stream. What a
   /// device's targets get is written after the work that these have at the time of the call.
   std::vector<std::pair<std::int32_t, void*>> streams = {};
+  /// Keeps pinned memory for the next read. Null: it is of this read alone.
+  std::shared_ptr<DeviceReadMemory> memory = {};
 };
 
 /// The copies of one read to devices. Chunks are read into memory that is pinned, so that the copy
-/// of one runs while the next ones are read. The memory is freed, and finish() returns, when no
-/// copy is in progress any more.
+/// of one runs while the next ones are read. The memory is given back, and finish() returns, when
+/// no copy is in progress any more.
 ///
 /// Thread safety: arena(), enqueue() and may_reuse() may be called from several threads at once.
 class DeviceReads {
@@ -65,14 +67,15 @@ class DeviceReads {
     Events events;
   };
 
-  explicit DeviceReads(std::function<std::string(std::size_t)> name_of)
-      : name_of_(std::move(name_of)) {}
+  DeviceReads(std::function<std::string(std::size_t)> name_of,
+              std::shared_ptr<DeviceReadMemory> memory)
+      : name_of_(std::move(name_of)), memory_(std::move(memory)) {}
   bool is_ours(const std::byte* at);
   Result<bool> is_done(const Lent& lent, bool wait) const;
   void give_back(Lent& lent);
 
   const std::function<std::string(std::size_t)> name_of_;
-  const std::shared_ptr<PinnedMemory> memory_ = PinnedMemory::make();
+  const std::shared_ptr<DeviceReadMemory> memory_;
   std::map<std::int32_t, std::unique_ptr<CudaUploader>> uploaders_;  // constant after begin()
   Mutex mutex_;
   std::vector<std::unique_ptr<Arena>> arenas_ STOKER_GUARDED_BY(mutex_);

@@ -193,5 +193,26 @@ TEST_F(DeviceReadsTest, tensors_that_are_adjacent_in_the_file_and_on_the_device_
   expect_all(targets);
 }
 
+TEST_F(DeviceReadsTest, pinned_memory_can_be_kept_for_the_next_read) {
+  write(mixed_tensors());
+  CheckpointReader::ReadOptions kept = options();
+  kept.devices.memory = std::make_shared<DeviceReadMemory>(std::uint64_t{1} << 30);
+  std::size_t registered = 0;
+  for (int round = 0; round < 3; ++round) {
+    const std::vector<ReadTarget> targets = all_on_device();
+    must(open(/*thread_count=*/1).read_all(targets, kept));
+    expect_all(targets);
+    if (round == 0) registered = fake_->registration_count();
+  }
+  EXPECT_EQ(fake_->registration_count(), registered);
+  EXPECT_EQ(fake_->registered_count(), registered);
+  kept.devices.memory = std::make_shared<DeviceReadMemory>(1000);  // keeps less than it needs
+  EXPECT_EQ(fake_->registered_count(), 0U);
+  const std::vector<ReadTarget> targets = all_on_device();
+  must(open(/*thread_count=*/1).read_all(targets, kept));
+  expect_all(targets);
+  EXPECT_EQ(fake_->registered_count(), 0U);
+}
+
 }  // namespace
 }  // namespace stoker::testing

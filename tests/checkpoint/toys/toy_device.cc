@@ -5,67 +5,15 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
-#include <deque>
-#include <functional>
 #include <limits>
 #include <optional>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "base/mutex.h"
+#include "gpu/fake_stream.h"
 
 namespace stoker::testing {
-namespace {
-
-/// Runs what it is given, in order, on a thread of its own.
-class Stream {
- public:
-  void enqueue(std::function<void()> work) {
-    {
-      MutexLock lock(mutex_);
-      queue_.push_back(std::move(work));
-      ++pending_;
-    }
-    changed_.notify_all();
-  }
-  void synchronize() {
-    MutexLock lock(mutex_);
-    while (pending_ > 0) changed_.wait(mutex_);
-  }
-  ~Stream() {
-    enqueue({});  // the end
-  }
-
- private:
-  void run() {
-    for (;;) {
-      std::function<void()> work;
-      {
-        MutexLock lock(mutex_);
-        while (queue_.empty()) changed_.wait(mutex_);
-        work = std::move(queue_.front());
-        queue_.pop_front();
-      }
-      if (!work) return;
-      work();
-      {
-        MutexLock lock(mutex_);
-        --pending_;
-      }
-      changed_.notify_all();
-    }
-  }
-
-  Mutex mutex_;
-  Condition changed_;
-  std::deque<std::function<void()>> queue_ STOKER_GUARDED_BY(mutex_);
-  std::size_t pending_ STOKER_GUARDED_BY(mutex_) = 0;
-  std::jthread thread_{[this] { run(); }};
-};
-
-}  // namespace
-
 struct ToyDevice::State {
   std::vector<std::vector<float>> memory;
   std::atomic<std::size_t> failing_chunk{std::numeric_limits<std::size_t>::max()};
@@ -127,7 +75,7 @@ class DeviceCopier final : public TensorCopier {
         const Status status = copy_chunk(layout, tensors, chunk);
         status.ok() ? staging.filled(chunk) : staging.fail(status);
       });
-    for (Stream& stream : streams_) stream.synchronize();
+    for (FakeStream& stream : streams_) stream.synchronize();
     return staging.status();
   }
 
@@ -140,7 +88,7 @@ class DeviceCopier final : public TensorCopier {
         state_->copy(tensor.data, 0, bytes);
         digest = xxh3_128(bytes);
       });
-    for (Stream& stream : streams_) stream.synchronize();
+    for (FakeStream& stream : streams_) stream.synchronize();
     return found;
   }
 
@@ -168,7 +116,7 @@ class DeviceCopier final : public TensorCopier {
   }
 
   std::shared_ptr<State> state_;
-  std::array<Stream, 2> streams_;
+  std::array<FakeStream, 2> streams_{FakeStream(0), FakeStream(0)};
 };
 
 }  // namespace
