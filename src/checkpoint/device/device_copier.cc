@@ -345,12 +345,12 @@ Result<CopyRest> DeviceCopier::begin_copy(const CheckpointLayout& layout,
     is_late = filler.is_late();
     return filled;
   };
-  if (Status begun = begin(); is_late) {
+  const Status begun = begin();
+  if (is_late) {
     unless_begun.dismiss();
     return end_late(snapshot, begun, staging);
-  } else {
-    STOKER_TRY(std::move(begun));
   }
+  STOKER_TRY(begun);
   CopyRest rest = [this, &layout, tensors, &staging, snapshot] {
     return drain(layout, tensors, staging, *snapshot);
   };

@@ -87,6 +87,7 @@ TEST_F(SnapshotTest, without_memory_or_through_a_ring_the_save_waits_for_its_cop
     ASSERT_TRUE(saver->close().ok());
     expect_saved(1, "w", iota(5 * kMiB, 1), dir.path());
     EXPECT_EQ(fake_.count_of("memcpy_dtod_async"), 0U);
+    EXPECT_EQ(lent_.size(), 1U);  // a save through a ring asks for no memory
   }
 }
 
