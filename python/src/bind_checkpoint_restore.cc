@@ -114,7 +114,14 @@ class PythonTrial {
 void keep(const Session& session) {
   static auto& kept = *new std::vector<Session>();
   kept.push_back(session);
-  if (session.carried) session.carried->end();
+}
+
+/// Ends the agreement, without the GIL. Returns whether all ranks have received its end.
+bool leave(RestoreAgreement& agreement, const Session* session) {
+  const bool is_heard = agreement.take_leave();
+  if (!is_heard && session != nullptr && session->carried)
+    session->carried->end(deadline_after(std::chrono::seconds(2)));
+  return is_heard;
 }
 
 /// `session`: none for a single process. Returns the name of the restored checkpoint, empty if
@@ -144,7 +151,7 @@ nb::tuple restore(const nb::bytes& directory, const std::string& name, bool fini
   bool is_heard = false;
   const Result<RestoreAgreement::Outcome> outcome = without_gil([&] {
     Result<RestoreAgreement::Outcome> restored = agreement.restore(request, python.trial());
-    is_heard = agreement.take_leave();
+    is_heard = leave(agreement, session ? &*session : nullptr);
     return restored;
   });
   if (!is_heard && session) keep(*session);
@@ -181,7 +188,7 @@ void refuse(const Session& session, const Report& report, std::optional<double> 
   bool is_heard = false;
   const Status status = without_gil([&] {
     const Status refused = agreement.refuse(report_of(report));
-    is_heard = agreement.take_leave();
+    is_heard = leave(agreement, &session);
     return refused;
   });
   if (!is_heard) keep(session);

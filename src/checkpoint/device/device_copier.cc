@@ -34,7 +34,7 @@ struct Snapshot {
 
 /// Ends a save for which a device has not answered in time: waits until it does nothing for the
 /// save any more.
-CopyRest end_late(std::shared_ptr<Snapshot> snapshot, const Status& why, Staging& staging) {
+CopyRest end_late(const std::shared_ptr<Snapshot>& snapshot, const Status& why, Staging& staging) {
   AwaitLanes unless_made(snapshot->lanes);
   CopyRest rest = [snapshot, why] {
     const AwaitLanes all(snapshot->lanes);

@@ -220,12 +220,15 @@ Status CarriedMeeting::find_loss(std::uint32_t rank) const {
   return check_process(*claim);
 }
 
-void CarriedMeeting::end() {
+// Not Verb::remove: a later session may have replaced it.
+CarriedRequest CarriedMeeting::no_welcome() const {
+  return {.verb = Verb::retire, .names = {welcome_key(options_.purpose)}, .text = welcome_};
+}
+
+void CarriedMeeting::end(Deadline deadline) {
   if (std::exchange(is_over_, true)) return;
-  // Not with Verb::remove: a later session may have replaced it.
-  if (!welcome_.empty())
-    options_.carrier->post(
-        {.verb = Verb::retire, .names = {welcome_key(options_.purpose)}, .text = welcome_});
+  if (!welcome_.empty() && !options_.carrier->call(no_welcome(), deadline, {}).ok())
+    options_.carrier->post(no_welcome());
   options_.carrier->leave();
 }
 
@@ -237,7 +240,9 @@ CarriedMeeting::~CarriedMeeting() {
       request.names.push_back(claim_key(rank));
     options_.carrier->post(std::move(request));
   }
-  end();
+  if (is_over_) return;
+  if (!welcome_.empty()) options_.carrier->post(no_welcome());
+  options_.carrier->leave();
 }
 
 }  // namespace stoker

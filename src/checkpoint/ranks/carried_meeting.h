@@ -76,7 +76,8 @@ class CarriedMeeting {
 
   const std::string& session() const noexcept { return session_; }
   /// Lets no more ranks enter. For a session that is over on this rank, but whose messages stay.
-  void end();
+  /// Waits until the deadline for that: otherwise a rank that is called now enters it.
+  void end(Deadline deadline);
   /// Returns a coordinator for the ranks. This object must outlive it.
   Result<std::unique_ptr<Coordinator>> make_coordinator() const;
 
@@ -86,6 +87,7 @@ class CarriedMeeting {
   Status follow(Deadline deadline);
   Status claim(Deadline deadline);
   void learn(const RankClaim& claim) const;
+  CarriedRequest no_welcome() const;
   Result<std::string> find(const std::string& name, Deadline deadline) const;
   std::string welcome_key(const std::string& purpose) const { return options_.key + "/" + purpose; }
   std::string prefix() const { return options_.key + "/" + session_ + "/"; }

@@ -38,7 +38,7 @@ TEST_F(GpuBenchTest, copies_and_reads_are_measured_and_everything_is_freed) {
   EXPECT_EQ(fake_.retained_count(), 0);
 
   const std::string text = render_gpu_text(*report);
-  EXPECT_NE(text.find("link: not known"), std::string::npos) << text;
+  EXPECT_NE(text.find("link: unknown"), std::string::npos) << text;
   EXPECT_NE(text.find("cuFile                           not measured"), std::string::npos) << text;
   const auto json = nlohmann::json::parse(render_gpu_json(*report));
   EXPECT_EQ(json["cases"].size(), 6U);

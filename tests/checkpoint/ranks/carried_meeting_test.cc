@@ -77,7 +77,7 @@ TEST_F(CarriedMeetingTest, a_session_is_entered_once_and_not_after_its_end) {
   const Met leader = meet(0);
   expect_one_session(leader, meet(1));
   EXPECT_EQ(CarriedMeeting::meet(options(1), soon()).status().code(), Code::unavailable);
-  (*leader)->end();  // a call that only rank 0 has made
+  (*leader)->end(in_the_end());  // a call that only rank 0 has made
   entered_[1].clear();
   const Status late = CarriedMeeting::meet(options(1), soon()).status();
   EXPECT_NE(late.message().find("rank 0 did not answer in time in /run"), std::string_view::npos);

@@ -88,11 +88,13 @@ def test_every_rank_gets_back_what_it_has_saved_and_no_file_is_written_for_messa
     with ranks(tmp_path, world, begin=_init()) as group:
         assert on_all(group, _SAVE.format(1)) == [True] * world
         assert there() == names, "while their session lasts"
-        changed = tmp_path.stat().st_mtime_ns
-        assert on_all(group, _RESTORE) == [[1, *_saved(r)] for r in range(world)]
-        assert tmp_path.stat().st_mtime_ns == changed, "a restore writes nothing"
         large = [[20 << 20] * world, True], *[[[], True]] * (world - 1)
         assert on_all(group, _SEND_LARGE) == list(large)
+        restored = [[1, *_saved(r)] for r in range(world)]
+        assert on_all(group, _RESTORE) == restored  # and the writers release their lock
+        changed = tmp_path.stat().st_mtime_ns
+        assert on_all(group, _RESTORE) == restored
+        assert tmp_path.stat().st_mtime_ns == changed, "a restore writes nothing"
         on_all(group, "saver.close()")
         assert there() == names
         assert [rank.end() for rank in group] == [0] * world
