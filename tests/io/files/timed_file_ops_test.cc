@@ -86,8 +86,9 @@ TEST(TimedFileOpsTest, a_call_that_does_not_end_is_left_alone_at_the_deadline) {
 
 TEST(TimedFileOpsTest, a_call_that_begins_after_the_deadline_is_not_what_took_the_time) {
   const testing::TempDir dir;
-  StuckDevice device;
-  HangingSyncs hanging(device);
+  // Never destroyed: the thread that hangs may outlive the test.
+  static StuckDevice& device = *new StuckDevice();
+  static HangingSyncs& hanging = *new HangingSyncs(device);
   TimedFileOps ops(hanging);
   Result<UniqueFd> fd = posix_file_ops().open(dir.file("a"), O_RDWR | O_CREAT);
   ASSERT_TRUE(fd.ok());
