@@ -59,6 +59,7 @@ class Target {
     }
     static_cast<void>(summarize(*manifest));
     if (!make_files(*manifest)) return;
+    manifest->step = 1;  // of kStep: the reader refuses the manifest of another step
     scratch_.write(kStep + "/manifest.json", format_checkpoint_manifest(*manifest));
     Result<CheckpointDirectory> directory =
         CheckpointDirectory::open(posix_file_ops(), scratch_.path());
