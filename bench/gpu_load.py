@@ -28,7 +28,7 @@ from typing import Any
 import torch
 
 import stoker
-from stoker._checkpoint.cuda import has_cuda
+from stoker._checkpoint.device.cuda import has_cuda
 
 CHUNK_BYTES = 4 << 20
 SMALL_COUNT, SMALL_BYTES = 20_000, 64 << 10

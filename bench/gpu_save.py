@@ -28,8 +28,8 @@ import torch
 
 import stoker
 from stoker._checkpoint import checkpointer as checkpointer_module
-from stoker._checkpoint.cuda import has_cuda
-from stoker._checkpoint.tree import TreeEncoder
+from stoker._checkpoint.device.cuda import has_cuda
+from stoker._checkpoint.state.tree import TreeEncoder
 
 SMALL_COUNT, SMALL_BYTES = 20_000, 64 << 10
 CHUNK_BYTES = 4 << 20

@@ -3,7 +3,8 @@
 Fails, with file and line, if
 
 * a file under src/ or python/src/ includes a layer that its own is not granted,
-* a file in a room (a folder inside a layer) includes a room that its own is not granted,
+* a file in a room (a folder inside a layer) includes a room that its own is not granted; the same
+  for imports between the folders of a Python package that has grants under [packages],
 * the grants form a cycle, or name a layer or a room that does not exist,
 * a folder under src/ is missing from layers.toml,
 * a folder under src/, python/ or tests/ is crowded: it has sources of more than IDEAS_MAX names,
@@ -33,6 +34,7 @@ else:
 Grants = Mapping[str, list[str]]
 
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
+IMPORT = re.compile(r"\s*(?:from|import)\s+([\w.]+)")
 LAYER_CALL = re.compile(r"stoker_layer\(\s*(\w+)(.*?)\)", re.DOTALL)
 IDEAS_MAX = 25  # a list of names that one can still read at a glance
 KEYWORDS = {"PUBLIC_HEADERS", "SOURCES", "DEPS", "LIBRARIES"}
@@ -107,6 +109,28 @@ def check_rooms(root: Path, layer: str, grants: Grants) -> Iterator[str]:
             yield f"layers.toml: [rooms.{layer}] lists {room}, which has no files"
 
 
+def check_package(root: Path, package: str, grants: Grants) -> Iterator[str]:
+    """Within a Python package, each module imports only from its own and granted folders."""
+    dotted = package.removeprefix("python/").replace("/", ".")
+    paths = sorted((root / package).rglob("*.py"))
+    found = {path.parent.relative_to(root / package).as_posix() for path in paths}
+    for path in paths:
+        room = path.parent.relative_to(root / package).as_posix()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            match = IMPORT.match(line)
+            if not match or not f"{match[1]}.".startswith(f"{dotted}."):
+                continue
+            name = match[1].removeprefix(dotted).removeprefix(".").replace(".", "/")
+            other = name if name in found else Path(name).parent.as_posix()
+            if room in grants and other not in {room, *grants[room]}:
+                place = f"{path.relative_to(root)}:{number}"
+                yield f"{place}: {room} may not import from {other} (folders of {package})"
+    for room in sorted(found - grants.keys()):
+        yield f"layers.toml: {package}/{room} is not listed under [packages]"
+    for room in sorted(grants.keys() - found):
+        yield f"layers.toml: [packages] lists {package}/{room}, which has no files"
+
+
 def ideas(folder: Path) -> int:
     """Counts the names of the sources in a folder: a header and its source are one idea."""
     found = (path for path in folder.iterdir() if path.suffix in {".h", ".cc", ".py"})
@@ -161,12 +185,15 @@ def check_tree(root: Path) -> list[str]:
     """Returns one line per violation in the tree at ``root``."""
     grants = tomllib.loads((root / "layers.toml").read_text(encoding="utf-8"))
     rooms: Mapping[str, Grants] = grants.pop("rooms", {})
+    packages: Mapping[str, Grants] = grants.pop("packages", {})
     limits: Mapping[str, int] = grants.pop("crowded", {})
     errors = [*check_grants(grants, "layer"), *check_includes(root, grants)]
     errors.extend(check_crowds(root, limits))
     for layer in sorted({path.name for path in (root / "src").iterdir()} & grants.keys()):
         inside = rooms.get(layer, {".": []})
         errors.extend([*check_grants(inside, "room"), *check_rooms(root, layer, inside)])
+    for package, inside in packages.items():
+        errors.extend([*check_grants(inside, "folder"), *check_package(root, package, inside)])
     owned: set[str] = set()
     for path, layer, arguments in layer_calls(root):
         for header in arguments["PUBLIC_HEADERS"]:

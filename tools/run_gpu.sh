@@ -16,7 +16,7 @@ checkpoint=python/tests/checkpoint loader=python/tests/loader
 PYTHONPATH=python:$bundle/python "$python" -m pytest -q -p no:cacheprovider -rs \
   $checkpoint/device/test_checkpoint_cuda.py $checkpoint/device/test_checkpoint_cuda_load.py \
   $checkpoint/device/test_checkpoint_cuda_saves.py $checkpoint/device/test_checkpoint_load_device.py \
-  $checkpoint/state/test_checkpoint_rng.py $checkpoint/state/test_checkpoint_meta.py \
+  $checkpoint/state/test_checkpoint_rng.py $checkpoint/fit/test_checkpoint_meta.py \
   $loader/test_loader_device.py $loader/test_loader_pinned.py
 
 # Copies and kernels outside of any allocation: torch's cache of memory would hide them. Errors that the driver returns are

@@ -13,8 +13,8 @@
 
 namespace stoker::python {
 
-/// The tensors of a save, as collected by python/stoker/_checkpoint/tree.py: by name, a tuple that
-/// has type, shape, strides or None, address, two more, and the device or None; for slices, by
+/// The tensors of a save, as collected by python/stoker/_checkpoint/state/tree.py: by name, a tuple
+/// that has type, shape, strides or None, address, two more, and the device or None; for slices, by
 /// name, the offsets in the tensor and the tensor's shape; and the names of those that belong to
 /// this rank alone.
 using TensorArguments = std::tuple<nanobind::dict, nanobind::dict, nanobind::set>;

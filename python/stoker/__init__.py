@@ -19,14 +19,14 @@ if not sys.platform.startswith("linux"):
 
 from stoker import io
 from stoker._checkpoint.checkpointer import Checkpointer
-from stoker._checkpoint.job import JobConflict
-from stoker._checkpoint.late import LateError
-from stoker._checkpoint.lazy_tensor import LazyTensor
 from stoker._checkpoint.load import Loaded, load
-from stoker._checkpoint.pending import Pending
-from stoker._checkpoint.per_rank import PerRank
+from stoker._checkpoint.ranks.job import JobConflict
 from stoker._checkpoint.restored import ReferenceMismatch, Restored
-from stoker._checkpoint.slice import Slice
+from stoker._checkpoint.save.pending import Pending
+from stoker._checkpoint.state.per_rank import PerRank
+from stoker._checkpoint.tensors.lazy_tensor import LazyTensor
+from stoker._checkpoint.tensors.slice import Slice
+from stoker._common.late import LateError
 from stoker._dataset.columns import RaggedColumn
 from stoker._dataset.dataset import Dataset, Shard
 from stoker._dataset.fields import Array, Field, Json, Npy, Pad, Ragged

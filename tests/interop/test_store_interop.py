@@ -23,7 +23,7 @@ import os, signal, sys
 import torch
 import torch.distributed as dist
 import stoker
-from stoker._checkpoint import job as _job
+from stoker._checkpoint.ranks import job as _job
 
 start = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
 assert os.environ["TORCHELASTIC_USE_AGENT_STORE"] == "True"

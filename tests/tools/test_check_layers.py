@@ -71,6 +71,33 @@ def test_a_planted_violation_is_found(tmp_path: Path, name: str, text: str, comp
     assert complaint in check(tmp_path, CLEAN_TREE | {name: text})
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [
+        (
+            "low/up.py",
+            "from pile.deep.high import top\n",
+            "low/up.py:1: low may not import from high",
+        ),
+        ("high/up.py", "from pile.deep import main\n", "high/up.py:1: high may not import from ."),
+        ("low/up.py", "def f():\n    import pile.deep.main\n", "low/up.py:2: low may not import"),
+        ("lost/x.py", "", "python/pile/deep/lost is not listed under [packages]"),
+        ("low/ok.py", "import os\nfrom pile.deeper import x\nfrom pile.deep.low import y\n", ""),
+        ("main.py", "from pile.deep.high import top\nfrom pile.deep.low.ok import y\n", ""),
+    ],
+)
+def test_folders_of_a_python_package_import_as_granted(
+    tmp_path: Path, name: str, text: str, complaint: str
+) -> None:
+    grants = '"." = ["high", "low"]\nhigh = ["low"]\nlow = []\n'
+    tree = CLEAN_TREE | {
+        f"python/pile/deep/{path}.py": "" for path in ("main", "high/top", "low/y")
+    }
+    tree["layers.toml"] += f'[packages."python/pile/deep"]\n{grants}'
+    said = check(tmp_path, tree | {f"python/pile/deep/{name}": text})
+    assert complaint in said if complaint else said == ""
+
+
 @pytest.mark.parametrize("folder", ["src/base", "python/stoker/deep", "tests/base"])
 def test_a_folder_with_too_many_ideas_is_found(tmp_path: Path, folder: str) -> None:
     tree = {f"{folder}/f{number}.{kind}": "" for number in range(24) for kind in ("h", "cc", "py")}

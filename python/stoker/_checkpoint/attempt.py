@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stoker import _native
-from stoker._checkpoint.fit import TreeFit
-from stoker._checkpoint.modules import is_parts
-from stoker._checkpoint.nodes import TensorNode, decode_tree, manifest_path
-from stoker._checkpoint.parameters import ParameterNames
-from stoker._checkpoint.ranks import Differs, identity_in, states_of, tree_of_all
+from stoker._checkpoint.device.targets import Targets
+from stoker._checkpoint.fit.tree_fit import TreeFit
 from stoker._checkpoint.restored import Restored
-from stoker._checkpoint.rng import RngStates, check_rng, load_rng, rng_of
 from stoker._checkpoint.settings import check_loader
-from stoker._checkpoint.targets import Targets
-from stoker._checkpoint.users import users_code
-from stoker._checkpoint.values import is_fixed, parts_of
+from stoker._checkpoint.state.modules import is_parts
+from stoker._checkpoint.state.nodes import TensorNode, decode_tree, manifest_path
+from stoker._checkpoint.state.parameters import ParameterNames
+from stoker._checkpoint.state.rank_states import Differs, identity_in, states_of, tree_of_all
+from stoker._checkpoint.state.rng import RngStates, check_rng, load_rng, rng_of
+from stoker._checkpoint.state.values import is_fixed, parts_of
 from stoker._common.collector import paused_collector
 from stoker._common.corrupt import corrupt_error, error_text, is_damage, tensor_in
 from stoker._common.ranks import Ranks
+from stoker._common.users import users_code
 
 _log = logging.getLogger("stoker")
 _TOLD_MAX = 10

@@ -12,25 +12,22 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from stoker._checkpoint.attempt import Attempt, Wanted
-from stoker._checkpoint.cuda import check_capture, check_streams, follow, has_cuda, streams_of
-from stoker._checkpoint.due import DueTime
-from stoker._checkpoint.job import Meetings, find_job, job_text
-from stoker._checkpoint.job_board import open_board
-from stoker._checkpoint.late import telling_late
-from stoker._checkpoint.listing import Listing
-from stoker._checkpoint.names import (
-    EmptyTrees,
-    check_any,
-    check_named,
-    check_names,
-    check_slips,
-    settings_of,
+from stoker._checkpoint.device.cuda import (
+    check_capture,
+    check_streams,
+    follow,
+    has_cuda,
+    streams_of,
 )
-from stoker._checkpoint.parameters import ParameterNames
-from stoker._checkpoint.pending import Pending
-from stoker._checkpoint.place import refuse_place
+from stoker._checkpoint.listing import Listing
+from stoker._checkpoint.ranks.due import DueTime
+from stoker._checkpoint.ranks.job import Meetings, find_job, job_text
+from stoker._checkpoint.ranks.job_board import open_board
+from stoker._checkpoint.ranks.together import choose_together, refuse_together
 from stoker._checkpoint.restored import Restored, StepWatch, check_reference
-from stoker._checkpoint.rng import with_rng
+from stoker._checkpoint.save.pending import Pending
+from stoker._checkpoint.save.place import refuse_place
+from stoker._checkpoint.save.writer import Progress, Writer, end_with_worker
 from stoker._checkpoint.settings import (
     check_allow,
     check_disks,
@@ -43,15 +40,24 @@ from stoker._checkpoint.settings import (
     numbers_of,
     step_number,
 )
-from stoker._checkpoint.together import choose_together, refuse_together
-from stoker._checkpoint.tree import TreeEncoder
-from stoker._checkpoint.users import UsersError
-from stoker._checkpoint.writer import Progress, Writer, end_with_worker
+from stoker._checkpoint.state.names import (
+    EmptyTrees,
+    check_any,
+    check_named,
+    check_names,
+    check_slips,
+    settings_of,
+)
+from stoker._checkpoint.state.parameters import ParameterNames
+from stoker._checkpoint.state.rng import with_rng
+from stoker._checkpoint.state.tree import TreeEncoder
 from stoker._common.durations import parse_duration
+from stoker._common.late import telling_late
 from stoker._common.numbers import whole_number
 from stoker._common.paths import path_text
 from stoker._common.ranks import find_ranks
 from stoker._common.unknown_arguments import refuse_arguments
+from stoker._common.users import UsersError
 
 if TYPE_CHECKING:
     from typing_extensions import Never

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stoker import _native
-from stoker._checkpoint.pending import Pending
+from stoker._checkpoint.save.pending import Pending
 from stoker._checkpoint.settings import number_of, step_number
 from stoker._common.corrupt import corrupt_error
 

@@ -11,18 +11,18 @@ from typing import Any, overload
 import numpy.typing as npt
 
 from stoker import _native
-from stoker._checkpoint.flattened import Flattened
+from stoker._checkpoint.device.load_device import read_to
 from stoker._checkpoint.foreign.files import foreign_directory, foreign_file, is_dataset
 from stoker._checkpoint.foreign.safetensors_file import SafetensorsFile
 from stoker._checkpoint.foreign.safetensors_folder import safetensors_files
-from stoker._checkpoint.lazy_tensor import Box, LazyTensor, Source
-from stoker._checkpoint.load_device import read_to
-from stoker._checkpoint.memory import UnsupportedValueError, memory_of_array
-from stoker._checkpoint.nodes import TensorNode, decode_tree, manifest_path
-from stoker._checkpoint.ranks import identity_in, states_of, tree_of_all
 from stoker._checkpoint.settings import name_of
-from stoker._checkpoint.trainable import Trainable
-from stoker._checkpoint.values import parts_of, with_parts
+from stoker._checkpoint.state.nodes import TensorNode, decode_tree, manifest_path
+from stoker._checkpoint.state.rank_states import identity_in, states_of, tree_of_all
+from stoker._checkpoint.state.trainable import Trainable
+from stoker._checkpoint.state.values import parts_of, with_parts
+from stoker._checkpoint.tensors.flattened import Flattened
+from stoker._checkpoint.tensors.lazy_tensor import Box, LazyTensor, Source
+from stoker._checkpoint.tensors.memory import UnsupportedValueError, memory_of_array
 from stoker._common.corrupt import corrupt_error
 from stoker._common.paths import path_text
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from stoker import _native
-from stoker._checkpoint.cuda import SnapshotMemory
-from stoker._checkpoint.values import checked_text
+from stoker._checkpoint.device.cuda import SnapshotMemory
+from stoker._checkpoint.state.values import checked_text
 from stoker._common.durations import parse_duration
 from stoker._common.numbers import whole_number
 from stoker._pack.ingest import parse_size

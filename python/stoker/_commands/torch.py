@@ -20,12 +20,12 @@ from stoker import io as stoker_io
 from stoker._checkpoint.checkpointer import SETTINGS, Checkpointer
 from stoker._checkpoint.foreign.dcp_metadata import RefusedPickleError
 from stoker._checkpoint.foreign.torch_files import import_torch, load_dcp, load_pt, save_pt
-from stoker._checkpoint.memory import UnsupportedValueError, memory_of, new_tensor
-from stoker._checkpoint.names import why_no_name
-from stoker._checkpoint.nodes import TensorNode, manifest_path
-from stoker._checkpoint.ranks import Differs, identity_in, states_of, tree_of_all
-from stoker._checkpoint.trainable import Trainable
-from stoker._checkpoint.values import parts_of, with_parts
+from stoker._checkpoint.state.names import why_no_name
+from stoker._checkpoint.state.nodes import TensorNode, manifest_path
+from stoker._checkpoint.state.rank_states import Differs, identity_in, states_of, tree_of_all
+from stoker._checkpoint.state.trainable import Trainable
+from stoker._checkpoint.state.values import parts_of, with_parts
+from stoker._checkpoint.tensors.memory import UnsupportedValueError, memory_of, new_tensor
 from stoker._common.command_line import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, SupportsIndex
 
-from stoker._checkpoint.job import find_job
-from stoker._checkpoint.job_board import open_board
+from stoker._checkpoint.ranks.job import find_job
+from stoker._checkpoint.ranks.job_board import open_board
 from stoker._common.agreed_step import AgreedStep
 from stoker._common.durations import parse_duration
 from stoker._common.paths import path_text

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker._checkpoint import nodes as _checkpoint_nodes
-from stoker._checkpoint.memory import UnsupportedValueError, new_array, new_tensor
+from stoker._checkpoint.state import nodes as _checkpoint_nodes
+from stoker._checkpoint.tensors.memory import UnsupportedValueError, new_array, new_tensor
 
 _REFUSED = (stoker.CorruptError, ValueError)
 _STEP = "step-000000000001"

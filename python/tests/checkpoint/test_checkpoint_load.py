@@ -15,7 +15,7 @@ import pytest
 
 import stoker
 from stoker._checkpoint import load as _checkpoint_load
-from stoker._checkpoint.lazy_tensor import _box_of
+from stoker._checkpoint.tensors.lazy_tensor import _box_of
 
 _STOKER = Path(__file__).parents[3] / "build" / "release" / "stoker"
 _CUBE = np.arange(4 * 5 * 6, dtype=np.int32).reshape(4, 5, 6)

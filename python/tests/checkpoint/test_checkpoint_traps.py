@@ -15,8 +15,8 @@ import pytest
 
 import stoker
 from stoker._checkpoint.checkpointer import SETTINGS
-from stoker._checkpoint.fit_tensors import PART_ADVICE
-from stoker._checkpoint.names import why_no_name
+from stoker._checkpoint.fit.tensor_fit import PART_ADVICE
+from stoker._checkpoint.state.names import why_no_name
 
 _STOKER = Path(__file__).parents[3] / "build" / "release" / "stoker"
 

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from stoker._checkpoint import job as _job
-from stoker._checkpoint import job_board as _job_board
-from stoker._checkpoint.job import Job, JobConflict, Meetings
-from stoker._checkpoint.job_board import open_board
-from stoker._checkpoint.late import LateError
+from stoker._checkpoint.ranks import job as _job
+from stoker._checkpoint.ranks import job_board as _job_board
+from stoker._checkpoint.ranks.job import Job, JobConflict, Meetings
+from stoker._checkpoint.ranks.job_board import open_board
 from stoker._common import agreed_step as _agreed_step
 from stoker._common.agreed_step import AgreedStep
 from stoker._common.boards import Board, FileBoard, StoreBoard
+from stoker._common.late import LateError
 from stoker._common.process_mark import is_gone, process_mark
 from stoker._common.ranks import Ranks
 

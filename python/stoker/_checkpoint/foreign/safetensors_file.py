@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker import _native
-from stoker._checkpoint.memory import new_array
+from stoker._checkpoint.tensors.memory import new_array
 from stoker._common.corrupt import corrupt_error
 from stoker._common.plain_files import open_plain
 

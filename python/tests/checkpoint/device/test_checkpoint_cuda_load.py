@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import stoker
-from stoker._checkpoint import targets as targets_module
-from stoker._checkpoint.cuda import has_cuda
+from stoker._checkpoint.device import targets as targets_module
+from stoker._checkpoint.device.cuda import has_cuda
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 if not torch.cuda.is_available():

@@ -16,7 +16,7 @@ import pytest
 
 import stoker
 from stoker._checkpoint import checkpointer as checkpointer_module
-from stoker._checkpoint.cuda import has_cuda
+from stoker._checkpoint.device.cuda import has_cuda
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 if not torch.cuda.is_available():

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 import stoker
-from stoker._checkpoint import cuda
-from stoker._checkpoint import pending as pending_module
-from stoker._checkpoint import writer as writer_module
-from stoker._checkpoint.pending import LentMemory, free_released
+from stoker._checkpoint.device import cuda
+from stoker._checkpoint.save import pending as pending_module
+from stoker._checkpoint.save import writer as writer_module
+from stoker._checkpoint.save.pending import LentMemory, free_released
 
 _GB = 10**9
 

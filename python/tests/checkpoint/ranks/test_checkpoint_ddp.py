@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel as DDP
 import stoker
-from stoker._checkpoint import job as _checkpoint_job
+from stoker._checkpoint.ranks import job as _checkpoint_job
 
 logging.basicConfig(level=logging.WARNING, format="%(message)s")
 folder, what = sys.argv[1:3]
@@ -144,7 +144,7 @@ saver.close()
     ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "holds\n"
-        monkeypatch.setattr("stoker._checkpoint.job._TOLD_AFTER_SECONDS", 0.1)
+        monkeypatch.setattr("stoker._checkpoint.ranks.job._TOLD_AFTER_SECONDS", 0.1)
         with (
             stoker.Checkpointer(tmp_path / "c", lock=1.0) as saver,
             pytest.raises(stoker.LateError, match=f"pid {holder.pid} on"),

@@ -15,8 +15,8 @@ from typing import TypeAlias
 import pytest
 
 import stoker
-from stoker._checkpoint import due as _due
-from stoker._checkpoint.due import DueTime
+from stoker._checkpoint.ranks import due as _due
+from stoker._checkpoint.ranks.due import DueTime
 from stoker._common import agreed_step as _agreed_step
 from stoker._common.boards import FileBoard
 from stoker._common.ranks import Ranks

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker._checkpoint import together as _checkpoint_together
-from stoker._checkpoint.ranks import Differs, tree_of_all
+from stoker._checkpoint.ranks import together as _checkpoint_together
+from stoker._checkpoint.state.rank_states import Differs, tree_of_all
 
 _SAVE = "result = saver.save({0}, state=state).wait()"
 _RESTORE = """

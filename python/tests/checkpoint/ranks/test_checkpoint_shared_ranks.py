@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker._checkpoint import ranks as _ranks
-from stoker._checkpoint.nodes import TensorNode
-from stoker._checkpoint.ranks import tree_of_all
-from stoker._checkpoint.values import parts_of
+from stoker._checkpoint.state import rank_states as _ranks
+from stoker._checkpoint.state.nodes import TensorNode
+from stoker._checkpoint.state.rank_states import tree_of_all
+from stoker._checkpoint.state.values import parts_of
 
 _SAVE = "result = saver.save({}, {}).wait()"
 

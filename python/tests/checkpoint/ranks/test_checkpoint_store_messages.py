@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from stoker import _native
-from stoker._checkpoint.job import Job, Meetings
-from stoker._checkpoint.store_carrier import StoreCarrier
+from stoker._checkpoint.ranks.job import Job, Meetings
+from stoker._checkpoint.ranks.store_carrier import StoreCarrier
 from stoker._common.ranks import Ranks
 
 distributed: Any = pytest.importorskip("torch.distributed")
@@ -34,7 +34,7 @@ dist.init_process_group("gloo", init_method={0!r}, rank=rank, world_size=world)
 # gloo, which would find the addresses of the ranks of an earlier start there.
 _KEPT = """
 import torch.distributed as dist
-from stoker._checkpoint import job as _job
+from stoker._checkpoint.ranks import job as _job
 store = dist.TCPStore("127.0.0.1", {0}, is_master=False)
 _job._is_distributed, _job.distributed_store = lambda ranks: True, lambda: store
 """
@@ -117,7 +117,7 @@ def test_ranks_restore_from_a_directory_that_they_cannot_write_to(ranks: Any, on
             on_all(group, "saver.close()")
         changed = folder.stat().st_mtime_ns
         # It would take place nowhere else, and the ranks could be on several machines.
-        elsewhere = "from stoker._checkpoint import job\njob.runtime_directory = None\n"
+        elsewhere = "from stoker._checkpoint.ranks import job\njob.runtime_directory = None\n"
         with ranks(folder, 2, begin=_init() + elsewhere + _BECOME_NOBODY) as group:
             assert on_all(group, _RESTORE) == [[1, *_saved(r)] for r in range(2)]
         assert folder.stat().st_mtime_ns == changed
@@ -327,7 +327,7 @@ def test_with_a_store_that_lacks_something_messages_are_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = _Limited()
-    monkeypatch.setattr("stoker._checkpoint.job.distributed_store", lambda: store)
+    monkeypatch.setattr("stoker._checkpoint.ranks.job.distributed_store", lambda: store)
     job = Job("torch.distributed", by_store=True)
     with caplog.at_level(logging.INFO, "stoker"):
         meetings = [Meetings(str(tmp_path), Ranks(r, 2, 2, "test"), job, None) for r in range(2)]

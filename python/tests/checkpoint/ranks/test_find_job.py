@@ -8,7 +8,7 @@ import pytest
 
 import stoker
 from stoker import _native
-from stoker._checkpoint.job import find_job
+from stoker._checkpoint.ranks.job import find_job
 from stoker._common.ranks import Ranks
 
 _TORCHRUN = {"RANK": "1", "WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "7", "MASTER_ADDR": "node7"}

@@ -166,7 +166,7 @@ def test_each_rank_has_its_own_and_new_ones_are_a_function_of_seed_and_rank(
 
 def test_a_damaged_state_sets_no_generator(tmp_path: Path) -> None:
     """A tree that looks like one of ours, of another number of words."""
-    from stoker._checkpoint.rng import RngStates
+    from stoker._checkpoint.state.rng import RngStates
 
     bad = RngStates().state_dict()
     bad["python"]["words"] = bad["python"]["words"][:-1]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker._checkpoint import memory as memory_module
+from stoker._checkpoint.tensors import memory as memory_module
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -113,7 +113,7 @@ def far(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setattr(memory_module, "_is_on_host", lambda tensor: False)
     monkeypatch.setattr("stoker._native.host_memory", lambda *_: None)
-    monkeypatch.setattr("stoker._checkpoint.targets.copy_into", copy_into)
+    monkeypatch.setattr("stoker._checkpoint.device.targets.copy_into", copy_into)
     return filled
 
 

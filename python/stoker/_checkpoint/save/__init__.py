@@ -1,0 +1,1 @@
+"""Saves that run in the background."""

@@ -1,0 +1,1 @@
+"""Trees of values: what a save stores, and how it is found again."""
