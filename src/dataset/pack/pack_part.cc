@@ -38,7 +38,7 @@ Status publish_pack_part(FileOps& ops, const PathAt& directory, const PackPart& 
                    {"shard", internal::manifest_shard_json(part.shard)},
                    {"files", std::move(files)},
                    {"mds_index", part.mds_index}};
-  if (part.types) document["types"] = field_types_json(*part.types, false);
+  if (part.types) document["types"] = field_types_json(*part.types);
   const std::string text = document.dump() + "\n";
   return publish_file(ops, part_path(directory, name), std::as_bytes(std::span(text)));
 }

@@ -212,7 +212,7 @@ std::string format_manifest(const Manifest& manifest) {
     files.push_back(internal::manifest_file_json(file));
   Json document = {{"version", kVersion}, {"format", manifest.format}};
   if (!manifest.dtype.empty()) document["dtype"] = manifest.dtype;
-  if (!manifest.types.empty()) document["types"] = field_types_json(manifest.types, true);
+  if (!manifest.types.empty()) document["types"] = field_types_json(manifest.types);
   document["shards"] = std::move(shards);
   document["files"] = std::move(files);
   document["samples"] = manifest.sample_count();

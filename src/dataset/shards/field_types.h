@@ -26,9 +26,9 @@ inline constexpr std::size_t kTypedFieldsMax = 1024;
 /// Adds a value of `type`. Numbers of different types become float64, other mixtures bytes.
 void add_field_type(FieldTypes& types, std::string_view name, FieldType type);
 
-/// An object of names and types: {"label": "int64"}. With `typed_only`, without `bytes`.
-Json field_types_json(const FieldTypes& types, bool typed_only);
-/// `corrupt` if it is not an object of text. A type of a later version is `bytes`.
+/// An object of names and types: {"label": "int64"}.
+Json field_types_json(const FieldTypes& types);
+/// `corrupt` if it is not an object of text. A type of a later version is read as `bytes`.
 Result<FieldTypes> parse_field_types(const JsonView& types);
 
 /// Returns the types that the manifests next to these shards agree on.

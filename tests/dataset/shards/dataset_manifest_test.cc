@@ -68,6 +68,21 @@ TEST(ManifestTest, the_dtype_of_arrays_that_do_not_say_theirs_is_kept) {
   EXPECT_EQ(*read, manifest);
 }
 
+TEST(ManifestTest, a_type_of_a_later_version_is_read_as_bytes_and_written_as_such) {
+  Manifest manifest = example();
+  manifest.types = {{"label", FieldType::int64}, {"mask", FieldType::float32}};
+  std::string text = format_manifest(manifest);
+  const std::string_view known = "\"float32\"";
+  text.replace(text.find(known), known.size(), "\"bfloat16\"");
+  const auto read = parse_manifest(text);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  manifest.types["mask"] = FieldType::bytes;
+  EXPECT_EQ(*read, manifest);
+  const auto again = parse_manifest(format_manifest(*read));
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(*again, manifest);
+}
+
 TEST(ManifestTest, unknown_keys_and_a_missing_list_of_files_are_fine) {
   const auto read =
       parse_manifest(with_shard(shard_named("a.tar"), kTotals + R"(, "later": {"more": [1, 2]})"));
