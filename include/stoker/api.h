@@ -1,0 +1,7 @@
+/// \file
+/// Marks what programs may link against.
+#pragma once
+
+/// On every public class and function that is not inline: libstoker.so exports these, and nothing
+/// else.
+#define STOKER_API __attribute__((visibility("default")))
