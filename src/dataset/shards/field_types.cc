@@ -122,7 +122,8 @@ void add_field_type(FieldTypes& types, std::string_view name, FieldType type) {
 
 Json field_types_json(const FieldTypes& types) {
   Json object = Json::object();
-  for (const auto& [name, type] : types) object[name] = kNames[static_cast<std::size_t>(type)].second;
+  for (const auto& [name, type] : types)
+    object[name] = kNames[static_cast<std::size_t>(type)].second;
   return object;
 }
 
