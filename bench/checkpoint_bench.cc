@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "checkpoint/manifest/names.h"
-#include "checkpoint/save/checkpointer.h"
+#include "checkpoint/save/checkpoint_saver.h"
 #include "checkpoint/staging/staging_memory.h"
 
 namespace {
@@ -73,9 +73,9 @@ double seconds_since(Deadline begin) {
 void BM_Save(benchmark::State& state) {
   const Scratch scratch;
   Model model;
-  CheckpointerOptions options;
+  SaverOptions options;
   options.directory = scratch.path();
-  auto saver = Checkpointer::make(std::move(options));
+  auto saver = CheckpointSaver::make(std::move(options));
   if (!saver.ok()) return state.SkipWithError("no checkpointer");
   std::uint64_t step = 0;
   double copy_s = 0;

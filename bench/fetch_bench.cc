@@ -66,7 +66,7 @@ class Shards {
       }
       if (!writer->finish().ok()) return;
     }
-    auto opened = Dataset::open({&directory_, 1}, {.index = {.checksums = true}});
+    auto opened = ShardDataset::open({&directory_, 1}, {.index = {.checksums = true}});
     if (opened.ok()) dataset_ = *opened;
   }
   ~Shards() {
@@ -74,14 +74,14 @@ class Shards {
     if (!directory_.empty()) std::filesystem::remove_all(directory_, ignored);
   }
 
-  const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
+  const std::shared_ptr<const ShardDataset>& dataset() const { return dataset_; }
 
  private:
   std::string directory_;
-  std::shared_ptr<const Dataset> dataset_;
+  std::shared_ptr<const ShardDataset> dataset_;
 };
 
-const std::shared_ptr<const Dataset>& dataset_of(std::size_t sample_bytes) {
+const std::shared_ptr<const ShardDataset>& dataset_of(std::size_t sample_bytes) {
   static Shards small(2048);
   static Shards large(110 << 10);
   return sample_bytes == 2048 ? small.dataset() : large.dataset();
@@ -98,7 +98,8 @@ Memory make_memory(std::size_t size_bytes) {
   return memory;
 }
 
-void next_batch(std::mt19937_64& random, const Dataset& dataset, std::vector<SampleRef>& samples) {
+void next_batch(std::mt19937_64& random, const ShardDataset& dataset,
+                std::vector<SampleRef>& samples) {
   for (SampleRef& ref : samples) ref.sample = random() % dataset.sample_count();
 }
 

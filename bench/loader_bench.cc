@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "dataset/loader/loader.h"
+#include "dataset/loader/loader_run.h"
 #include "formats/webdataset/webdataset_writer.h"
 
 namespace {
@@ -59,9 +59,9 @@ class Shards {
       }
       if (!writer->finish().ok()) std::abort();
     }
-    Dataset::Options options;
+    ShardDataset::Options options;
     options.index.checksums = checksums;
-    auto opened = Dataset::open(files, options);
+    auto opened = ShardDataset::open(files, options);
     if (!opened.ok()) std::abort();
     dataset_ = *opened;
   }
@@ -71,11 +71,11 @@ class Shards {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
-  const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
+  const std::shared_ptr<const ShardDataset>& dataset() const { return dataset_; }
 
  private:
   std::filesystem::path path_;
-  std::shared_ptr<const Dataset> dataset_;
+  std::shared_ptr<const ShardDataset> dataset_;
 };
 
 const Shards& shards_of(std::size_t sample_bytes, bool checksums) {
@@ -89,15 +89,15 @@ const Shards& shards_of(std::size_t sample_bytes, bool checksums) {
 void load_batches(benchmark::State& state) {
   const auto sample_bytes = static_cast<std::size_t>(state.range(0));
   const auto dataset = shards_of(sample_bytes, state.range(2) != 0).dataset();
-  LoaderOptions options;
+  LoaderRunOptions options;
   options.datasets = {dataset};
   options.order = *make_order({.seed = 7, .sample_count = dataset->sample_count()});
   options.cut = {.global_batch_size = 256};
   options.end_epoch = std::nullopt;
   options.threads = static_cast<std::size_t>(state.range(1));
-  options.memory_bytes = std::max<std::size_t>(*Loader::memory_needed(options), 128 << 20);
+  options.memory_bytes = std::max<std::size_t>(*LoaderRun::memory_needed(options), 128 << 20);
   options.fields = {{.name = "jpg"}};
-  const auto loader = Loader::start(options);
+  const auto loader = LoaderRun::start(options);
   if (!loader.ok()) return state.SkipWithError(std::string(loader.status().message()).c_str());
   std::int64_t samples = 0;
   for (int i = 0; i < 50; ++i) benchmark::DoNotOptimize((*loader)->next());  // touches the memory
@@ -121,14 +121,14 @@ BENCHMARK(load_batches)
 /// From start to the first batch, in the middle of an epoch, as in a resumed run.
 void first_batch(benchmark::State& state) {
   const auto dataset = shards_of(2048, false).dataset();
-  LoaderOptions options;
+  LoaderRunOptions options;
   options.datasets = {dataset};
   options.order = *make_order({.seed = 7, .sample_count = dataset->sample_count()});
   options.cut = {.global_batch_size = 256};
   options.cursor.position = dataset->sample_count() / 2;
   options.end_epoch = std::nullopt;
   for (auto _ : state) {
-    const auto loader = Loader::start(options);
+    const auto loader = LoaderRun::start(options);
     if (!loader.ok() || (*loader)->next().kind != NextBatch::Kind::batch)
       return state.SkipWithError("no batch");
   }

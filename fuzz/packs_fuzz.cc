@@ -20,11 +20,12 @@ using namespace stoker::token_bins_layout;
 constexpr std::uint64_t kLength = 16;
 
 /// 40 rows of 30 tokens of one byte.
-std::shared_ptr<const Dataset> make_dataset() {
+std::shared_ptr<const ShardDataset> make_dataset() {
   static const ScratchDirectory scratch;
   scratch.write("t.bin", std::string(1200, 'x'));
   const std::string& name = scratch.path();
-  auto dataset = Dataset::open({&name, 1}, {.source = {.format = "raw", .dtype = Dtype::uint8}});
+  auto dataset =
+      ShardDataset::open({&name, 1}, {.source = {.format = "raw", .dtype = Dtype::uint8}});
   if (!dataset.ok()) abort();
   return *dataset;
 }
@@ -62,7 +63,7 @@ void frame(std::span<const std::byte> sound, std::span<const std::byte> data,
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const std::shared_ptr<const Dataset> dataset = make_dataset();
+  static const std::shared_ptr<const ShardDataset> dataset = make_dataset();
   static const std::vector<std::byte> sound = *TokenBins::build(*dataset, kLength);
   const std::span<const std::byte> input(reinterpret_cast<const std::byte*>(data), size);
   static_cast<void>(TokenBins::parse(dataset, kLength, input));

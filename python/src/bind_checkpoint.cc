@@ -21,7 +21,7 @@
 
 #include "bind.h"
 #include "checkpoint/device/device_copier.h"
-#include "checkpoint/save/checkpointer.h"
+#include "checkpoint/save/checkpoint_saver.h"
 #include "checkpoint_arguments.h"
 #include "engine_setting.h"
 #include "gil.h"
@@ -99,7 +99,7 @@ void pause_for_signals(nanoseconds time) {
 
 /// A checkpointer, and the memory in which it stages.
 struct PythonCheckpointer {
-  std::unique_ptr<Checkpointer> core;
+  std::unique_ptr<CheckpointSaver> core;
   std::shared_ptr<PinnedMemory> memory = PinnedMemory::make();
   // Set in save():
   std::shared_ptr<std::string> gather_problem = std::make_shared<std::string>();
@@ -110,7 +110,7 @@ struct PythonCheckpointer {
 std::unique_ptr<PythonCheckpointer> make_checkpointer(const nb::bytes& directory,
                                                       const CheckpointerSettings& settings) {
   auto made = std::make_unique<PythonCheckpointer>();
-  CheckpointerOptions options;
+  SaverOptions options;
   options.copy_threads = std::clamp(std::thread::hardware_concurrency(), 1U, 16U);
   options.copier =
       make_device_copier({.memory = made->memory,
@@ -150,7 +150,8 @@ std::unique_ptr<PythonCheckpointer> make_checkpointer(const nb::bytes& directory
   if (settings.session != nullptr)  // keeps the meeting alive while a rank can wait in it
     options.coordinator = {settings.session, settings.session->coordinator.get()};
   options.retention = rules_of(settings);
-  made->core = value_or_raise(without_gil([&] { return Checkpointer::make(std::move(options)); }));
+  made->core =
+      value_or_raise(without_gil([&] { return CheckpointSaver::make(std::move(options)); }));
   return made;
 }
 
@@ -375,7 +376,7 @@ void bind_checkpoint(nb::module_& module) {
       .def(
           "progress",
           [](const PythonCheckpointer& self) {
-            const CheckpointerProgress now = without_gil([&] { return self.core->progress(); });
+            const SaverProgress now = without_gil([&] { return self.core->progress(); });
             return std::make_tuple(now.step, now.size_bytes, now.staged_bytes, now.written_bytes,
                                    now.in_flight);
           },

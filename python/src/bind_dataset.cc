@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "bind.h"
-#include "dataset/dataset.h"
 #include "dataset/input/input.h"
+#include "dataset/shard_dataset.h"
 #include "parallel_samples.h"
 #include "raise.h"
 #include "sample_object.h"
@@ -26,11 +26,11 @@ namespace {
 using SampleIds = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using OutArray = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
-std::shared_ptr<const Dataset> open_dataset(const std::vector<std::string>& patterns,
-                                            Dataset::Options options) {
+std::shared_ptr<const ShardDataset> open_dataset(const std::vector<std::string>& patterns,
+                                                 ShardDataset::Options options) {
   auto opened = interruptible([&](std::stop_token stop) {
     options.index.stop = std::move(stop);
-    return Dataset::open(patterns, options);
+    return ShardDataset::open(patterns, options);
   });
   const std::optional<CorruptPlace> place = place_in(opened.status().message());
   raise_if_failed(opened.status(), place ? &*place : nullptr);
@@ -38,7 +38,7 @@ std::shared_ptr<const Dataset> open_dataset(const std::vector<std::string>& patt
 }
 
 /// Raises for a sample that could not be read. `key` is empty if the key could not be read either.
-void raise_for_sample(const Dataset& dataset, std::uint64_t sample, const Status& status,
+void raise_for_sample(const ShardDataset& dataset, std::uint64_t sample, const Status& status,
                       const std::string& key = {}) {
   CorruptPlace place;
   if (const Result<SampleLocation> at = dataset.index().locate(sample); at.ok()) {
@@ -52,7 +52,7 @@ void raise_for_sample(const Dataset& dataset, std::uint64_t sample, const Status
   raise_if_failed(status, place.path.empty() ? nullptr : &place);
 }
 
-nb::dict to_sample(const Dataset& dataset, std::uint64_t sample,
+nb::dict to_sample(const ShardDataset& dataset, std::uint64_t sample,
                    std::unique_ptr<SampleRecord> record) {
   const std::string key(key_of(*record));
   Result<nb::dict> made = make_sample(std::move(record), dataset.source().shard_format());
@@ -61,7 +61,7 @@ nb::dict to_sample(const Dataset& dataset, std::uint64_t sample,
   return *std::move(made);
 }
 
-nb::dict read(const Dataset& dataset, std::uint64_t sample) {
+nb::dict read(const ShardDataset& dataset, std::uint64_t sample) {
   auto record = std::make_unique<SampleRecord>();
   const Status status = without_gil([&] { return dataset.read(sample, *record); });
   if (!status.ok()) raise_for_sample(dataset, sample, status);
@@ -71,7 +71,7 @@ nb::dict read(const Dataset& dataset, std::uint64_t sample) {
 /// Reads samples in parallel, without the GIL, and passes each to `take(position, record)`, which
 /// also runs without it.
 template <typename Take>
-void read_each(const Dataset& dataset, const SampleIds& ids, const Take& take) {
+void read_each(const ShardDataset& dataset, const SampleIds& ids, const Take& take) {
   const std::int64_t* samples = ids.data();
   const FirstFailure failure = without_gil([&] {
     return for_each_position(ids.size(), [&](std::size_t position) -> Status {
@@ -85,7 +85,7 @@ void read_each(const Dataset& dataset, const SampleIds& ids, const Take& take) {
                      failure.status);
 }
 
-nb::list read_many(const Dataset& dataset, const SampleIds& ids) {
+nb::list read_many(const ShardDataset& dataset, const SampleIds& ids) {
   std::vector<std::unique_ptr<SampleRecord>> records(ids.size());
   read_each(dataset, ids, [&](std::size_t position, std::unique_ptr<SampleRecord> record) {
     records[position] = std::move(record);
@@ -98,7 +98,7 @@ nb::list read_many(const Dataset& dataset, const SampleIds& ids) {
   return samples;
 }
 
-nb::list keys(const Dataset& dataset, const SampleIds& ids) {
+nb::list keys(const ShardDataset& dataset, const SampleIds& ids) {
   std::vector<std::string> found(ids.size());
   read_each(dataset, ids, [&](std::size_t position, std::unique_ptr<SampleRecord> record) {
     found[position] = key_of(*record);
@@ -110,7 +110,7 @@ nb::list keys(const Dataset& dataset, const SampleIds& ids) {
 }
 
 /// Compares uncompressed shards with the digests that their format stores, if it does.
-void check_digests(const Dataset& dataset) {
+void check_digests(const ShardDataset& dataset) {
   const Status status = interruptible([&](const std::stop_token& stop) -> Status {
     for (std::size_t i = 0; i < dataset.source().shards().size(); ++i) {
       if (stop.stop_requested()) return Status(Code::cancelled, "stopped while checking digests");
@@ -123,12 +123,12 @@ void check_digests(const Dataset& dataset) {
 }
 
 /// Only checks: making views would need the GIL.
-void check(const Dataset& dataset, const SampleIds& ids) {
+void check(const ShardDataset& dataset, const SampleIds& ids) {
   read_each(dataset, ids,
             [](std::size_t, const std::unique_ptr<SampleRecord>&) { return Status(); });
 }
 
-void gather(const Dataset& dataset, const SampleIds& ids, const std::string& field_name,
+void gather(const ShardDataset& dataset, const SampleIds& ids, const std::string& field_name,
             const std::string& dtype, const std::vector<std::uint64_t>& shape, OutArray out) {
   if (ids.size() == 0) return;
   const std::size_t row_bytes = out.nbytes() / ids.size();
@@ -153,13 +153,13 @@ void gather(const Dataset& dataset, const SampleIds& ids, const std::string& fie
   });
 }
 
-bool has_key_field(const Dataset& dataset) {
+bool has_key_field(const ShardDataset& dataset) {
   SampleRecord record;
   return dataset.sample_count() > 0 && without_gil([&] { return dataset.read(0, record); }).ok() &&
          record.view().find(kKeyField) != nullptr;
 }
 
-nb::list shards(const Dataset& dataset) {
+nb::list shards(const ShardDataset& dataset) {
   nb::list found;
   for (std::size_t i = 0; i < dataset.index().shards().size(); ++i) {
     const IndexedShard& shard = dataset.index().shards()[i];
@@ -174,8 +174,8 @@ nb::list shards(const Dataset& dataset) {
 // Native threads never take the GIL: records are read without it and converted to Python objects
 // with it.
 void bind_dataset(nb::module_& module) {
-  nb::class_<Dataset>(module, "Dataset", "Use stoker.Dataset.")
-      .def("__len__", &Dataset::sample_count)
+  nb::class_<ShardDataset>(module, "Dataset", "Use stoker.Dataset.")
+      .def("__len__", &ShardDataset::sample_count)
       .def("read", &read, "sample"_a, nb::sig("def read(self, sample: int) -> dict[str, Any]"),
            "Reads one sample. Its arrays are views of the bytes that were read.")
       .def("read_many", &read_many, "samples"_a,
@@ -192,19 +192,20 @@ void bind_dataset(nb::module_& module) {
                    "shape: Sequence[int], out: NDArray[Any]) -> None"),
            "Copies a field of each sample into the rows of `out`.")
       .def_prop_ro("fingerprint",
-                   [](const Dataset& self) { return self.index().fingerprint().hex(); })
+                   [](const ShardDataset& self) { return self.index().fingerprint().hex(); })
       .def_prop_ro("format",
-                   [](const Dataset& self) { return std::string(self.source().format()); })
-      .def_prop_ro("directory", [](const Dataset& self) { return self.source().directory(); })
-      .def_prop_ro("index_refused",
-                   [](const Dataset& self) { return std::string(self.index_refused().message()); })
+                   [](const ShardDataset& self) { return std::string(self.source().format()); })
+      .def_prop_ro("directory", [](const ShardDataset& self) { return self.source().directory(); })
+      .def_prop_ro(
+          "index_refused",
+          [](const ShardDataset& self) { return std::string(self.index_refused().message()); })
       .def_prop_ro("whole_directories",
-                   [](const Dataset& self) { return self.source().whole_directories(); })
+                   [](const ShardDataset& self) { return self.source().whole_directories(); })
       .def_prop_ro("has_checksums",
-                   [](const Dataset& self) { return self.index().has_checksums(); })
+                   [](const ShardDataset& self) { return self.index().has_checksums(); })
       .def_prop_ro(
           "plain_size_bytes",
-          [](const Dataset& self) {
+          [](const ShardDataset& self) {
             std::uint64_t total = 0;
             for (const IndexedShard& shard : self.index().shards()) total += shard.plain_size_bytes;
             return total;
@@ -220,14 +221,14 @@ void bind_dataset(nb::module_& module) {
       [](const std::vector<std::string>& patterns, const std::string& format,
          const std::string& dtype, bool checksums, const std::string& cache_directory,
          const std::string& policy) {
-        Dataset::Options options;
+        ShardDataset::Options options;
         options.source.format = format;
         if (!dtype.empty()) options.source.dtype = value_or_raise(parse_dtype(dtype));
         options.index.checksums = checksums;
         options.index.cache_directory = cache_directory;
         options.index.in_memory = true;
         options.policy = value_or_raise(parse_cache_policy(policy));
-        return std::const_pointer_cast<Dataset>(open_dataset(patterns, std::move(options)));
+        return std::const_pointer_cast<ShardDataset>(open_dataset(patterns, std::move(options)));
       },
       "patterns"_a, "format"_a = "", "dtype"_a = "", "checksums"_a = false,
       "cache_directory"_a = "", "policy"_a = "auto",

@@ -16,7 +16,7 @@
 
 #include "bind.h"
 #include "dataset/batch/batch.h"
-#include "dataset/loader/loader.h"
+#include "dataset/loader/loader_run.h"
 #include "gil.h"
 #include "gpu/cuda_feed.h"
 #include "raise.h"
@@ -70,7 +70,7 @@ class FeedHandle {
 
 using PieceArguments = std::tuple<std::uint64_t, std::uintptr_t, std::size_t>;
 
-/// As with Loader.next(), a returned value could be lost: the copies are appended to `into`.
+/// As with LoaderRun.next(), a returned value could be lost: the copies are appended to `into`.
 void send(const FeedHandle& handle, Batch& batch, const std::vector<PieceArguments>& arguments,
           nb::list into) {
   std::vector<CudaFeed::Piece> pieces;
@@ -134,7 +134,7 @@ void bind_feed(nb::module_& module) {
       .def(nb::init<int, std::uintptr_t>(), "device"_a, "stream"_a)
       .def(
           "lend_memory",
-          [](const FeedHandle& self, LoaderOptions& options) {
+          [](const FeedHandle& self, LoaderRunOptions& options) {
             options.array_memory = self.get()->memory();
           },
           "options"_a, "Makes a run put its arrays into memory that the GPU copies directly.")

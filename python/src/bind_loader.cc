@@ -18,7 +18,7 @@
 #include "bind.h"
 #include "dataset/loader/batch_maker.h"
 #include "dataset/loader/extra_samples.h"
-#include "dataset/loader/loader.h"
+#include "dataset/loader/loader_run.h"
 #include "loader_report.h"
 #include "raise.h"
 
@@ -55,20 +55,20 @@ nanoseconds seconds_of(double seconds) {
 /// never held during slow work.
 class LoaderHandle {
  public:
-  explicit LoaderHandle(std::unique_ptr<Loader> loader) : loader_(std::move(loader)) {}
+  explicit LoaderHandle(std::unique_ptr<LoaderRun> loader) : loader_(std::move(loader)) {}
   LoaderHandle(const LoaderHandle&) = delete;
   LoaderHandle& operator=(const LoaderHandle&) = delete;
   ~LoaderHandle() { close(); }
 
   /// Returns null if the loader is closed.
-  std::shared_ptr<Loader> find() const { return loader_; }
-  std::shared_ptr<Loader> get() const {
+  std::shared_ptr<LoaderRun> find() const { return loader_; }
+  std::shared_ptr<LoaderRun> get() const {
     if (!loader_) throw nb::value_error("this loader is closed");
     return loader_;
   }
   /// The last owner of the loader joins its threads.
   void close() {
-    if (std::shared_ptr<Loader> mine = std::move(loader_)) {
+    if (std::shared_ptr<LoaderRun> mine = std::move(loader_)) {
       const ReleasedGil nogil;
       mine->stop();
       mine.reset();
@@ -76,7 +76,7 @@ class LoaderHandle {
   }
 
  private:
-  std::shared_ptr<Loader> loader_;
+  std::shared_ptr<LoaderRun> loader_;
 };
 
 /// What next() returns instead of a batch.
@@ -101,7 +101,7 @@ nb::object error_of(const Status& status) {
 /// caller.
 nb::object next(const LoaderHandle& handle, double timeout_s, nb::list into) {
   NextBatch next;
-  if (std::shared_ptr<Loader> loader = handle.find()) {
+  if (std::shared_ptr<LoaderRun> loader = handle.find()) {
     const ReleasedGil nogil;
     next = loader->next(deadline_after(seconds_of(timeout_s)));
     loader.reset();  // without the GIL: the last owner joins the threads
@@ -170,7 +170,7 @@ void bind_extra_samples(nb::module_& module) {
            "Returns a batch of these samples, in separate memory.");
   module.def(
       "extra_samples",
-      [](const LoaderOptions& options) {
+      [](const LoaderRunOptions& options) {
         Result<std::unique_ptr<ExtraSamples>> made =
             without_gil([&] { return ExtraSamples::make(options); });
         raise_for_batch(made.status());
@@ -186,7 +186,7 @@ void bind_extra_samples(nb::module_& module) {
 
 void bind_loader(nb::module_& module) {
   bind_field_spec(module);
-  nb::class_<LoaderOptions>(module, "LoaderOptions", "The options of a run: see LoaderSetup.");
+  nb::class_<LoaderRunOptions>(module, "LoaderOptions", "The options of a run: see LoaderSetup.");
   bind_extra_samples(module);
   nb::enum_<NoBatch>(module, "NoBatch", "What Loader.next() returns if it has no batch.")
       .value("end", NoBatch::end)
@@ -195,9 +195,9 @@ void bind_loader(nb::module_& module) {
   nb::class_<LoaderHandle>(module, "Loader", "One run of batches. Use stoker.Loader.")
       .def(
           "__init__",
-          [](LoaderHandle* self, const LoaderOptions& options) {
-            Result<std::unique_ptr<Loader>> started =
-                without_gil([&] { return Loader::start(options); });
+          [](LoaderHandle* self, const LoaderRunOptions& options) {
+            Result<std::unique_ptr<LoaderRun>> started =
+                without_gil([&] { return LoaderRun::start(options); });
             raise_for_batch(started.status());
             new (self) LoaderHandle(*std::move(started));
           },

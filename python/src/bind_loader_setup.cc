@@ -48,7 +48,7 @@ void bind_part(nb::module_& module) {
   nb::class_<LoaderPart>(module, "LoaderPart", "A dataset that a loader reads.")
       .def(
           "__init__",
-          [](LoaderPart* self, const std::shared_ptr<Dataset>& dataset,
+          [](LoaderPart* self, const std::shared_ptr<ShardDataset>& dataset,
              const std::shared_ptr<TokenWindows>& windows, const std::shared_ptr<TokenBins>& packs,
              std::uint64_t pad, const nb::object& selection, std::optional<double> weight) {
             new (self) LoaderPart{.dataset = dataset,

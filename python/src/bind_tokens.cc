@@ -29,7 +29,7 @@ using OutIds = nb::ndarray<std::int32_t, nb::c_contig, nb::device::cpu>;
 using OutRows = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
 /// Reads a part of a shard. Opens only files, so it works in a forked child.
-Status read_span(const Dataset& dataset, const TokenSpan& at, std::span<std::byte> out) {
+Status read_span(const ShardDataset& dataset, const TokenSpan& at, std::span<std::byte> out) {
   const std::uint64_t offset = at.range.offset_bytes;
   const std::string& path = dataset.source().shards()[at.shard].path;
   if (dataset.source().is_compressed(at.shard)) {
@@ -50,7 +50,7 @@ Status read_span(const Dataset& dataset, const TokenSpan& at, std::span<std::byt
   return {};
 }
 
-void read_windows(const TokenWindows& windows, const Dataset& dataset, const Units& units,
+void read_windows(const TokenWindows& windows, const ShardDataset& dataset, const Units& units,
                   const OutRows& out) {
   const std::size_t row_bytes = windows.row_bytes();
   if (out.nbytes() != units.size() * row_bytes) throw nb::value_error("out has another size");
@@ -66,8 +66,8 @@ void read_windows(const TokenWindows& windows, const Dataset& dataset, const Uni
 }
 
 /// Reads one pack into a row, with the position and document of each token. Returns its length.
-Result<std::uint64_t> read_pack(const Dataset& dataset, const TokenBins& packs, std::uint64_t unit,
-                                const internal::BinRow& row) {
+Result<std::uint64_t> read_pack(const ShardDataset& dataset, const TokenBins& packs,
+                                std::uint64_t unit, const internal::BinRow& row) {
   std::vector<BinPiece> pieces;
   STOKER_TRY(packs.locate(unit, pieces));
   for (const BinPiece& piece : pieces) {
@@ -85,7 +85,7 @@ Result<std::uint64_t> read_pack(const Dataset& dataset, const TokenBins& packs, 
 }
 
 /// Reads packs into rows and returns their lengths.
-nb::object read_packs(const TokenBins& packs, const Dataset& dataset, const Units& units,
+nb::object read_packs(const TokenBins& packs, const ShardDataset& dataset, const Units& units,
                       const OutRows& out, const OutIds& position_ids, const OutIds& document_ids) {
   const std::size_t length = packs.length();
   const std::size_t count = units.size();
@@ -112,7 +112,7 @@ void bind_packs(nb::module_& module) {
   nb::class_<TokenBins>(module, "TokenBins", "Use stoker.Tokens(pack=).")
       .def_static(
           "open",
-          [](const std::shared_ptr<Dataset>& dataset, std::uint64_t length,
+          [](const std::shared_ptr<ShardDataset>& dataset, std::uint64_t length,
              const std::string& cache_directory) {
             auto opened = interruptible([&](std::stop_token stop) {
               return TokenBins::open(dataset, {.length = length,
@@ -143,7 +143,7 @@ void bind_tokens(nb::module_& module) {
   nb::class_<TokenWindows>(module, "TokenWindows", "Use stoker.Tokens.")
       .def_static(
           "make",
-          [](const Dataset& dataset, std::uint64_t window, std::uint64_t stride,
+          [](const ShardDataset& dataset, std::uint64_t window, std::uint64_t stride,
              std::uint64_t extra) {
             return std::make_shared<TokenWindows>(value_or_raise(
                 TokenWindows::make(dataset, {.window = window, .stride = stride, .extra = extra})));

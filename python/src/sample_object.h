@@ -5,7 +5,7 @@
 #include <memory>
 #include <string_view>
 
-#include "dataset/dataset.h"
+#include "dataset/shard_dataset.h"
 #include "stoker/status.h"
 
 namespace stoker::python {

@@ -48,7 +48,8 @@ std::optional<std::uint64_t> find_numbered(const Index& index, std::string_view 
   return std::nullopt;
 }
 
-Result<std::optional<std::uint64_t>> find_scanning(const Dataset& dataset, std::string_view key,
+Result<std::optional<std::uint64_t>> find_scanning(const ShardDataset& dataset,
+                                                   std::string_view key,
                                                    const std::stop_token& stop) {
   STOKER_ASSIGN(const MappedArena memory, MappedArena::map(kScanBytes, false, true));
   for (std::size_t i = 0; i < dataset.source().shards().size(); ++i) {
@@ -67,7 +68,7 @@ Result<std::optional<std::uint64_t>> find_scanning(const Dataset& dataset, std::
 
 /// Reads samples until one has the key. Gives up if the first sample has no key: samples of one
 /// dataset usually have the same fields.
-Result<std::optional<std::uint64_t>> find_reading(const Dataset& dataset, std::string_view key,
+Result<std::optional<std::uint64_t>> find_reading(const ShardDataset& dataset, std::string_view key,
                                                   const std::stop_token& stop) {
   SampleRecord record;
   for (std::uint64_t i = 0; i < dataset.sample_count(); ++i) {
@@ -82,7 +83,7 @@ Result<std::optional<std::uint64_t>> find_reading(const Dataset& dataset, std::s
 
 }  // namespace
 
-Result<std::uint64_t> find_key(const Dataset& dataset, std::string_view key,
+Result<std::uint64_t> find_key(const ShardDataset& dataset, std::string_view key,
                                const std::stop_token& stop) {
   std::optional<std::uint64_t> sample;
   if (dataset.source().shard_format().has_keys) {

@@ -4,7 +4,7 @@
 #include <stop_token>
 #include <string_view>
 
-#include "dataset/dataset.h"
+#include "dataset/shard_dataset.h"
 #include "stoker/status.h"
 
 namespace stoker {
@@ -14,7 +14,7 @@ namespace stoker {
 /// is found. Otherwise, if the first sample has a field "__key__", the samples are read one by one,
 /// and then the key is tried as "<shard stem>/<number>". `not_found` if no sample has the key,
 /// `cancelled` if `stop` fires.
-Result<std::uint64_t> find_key(const Dataset& dataset, std::string_view key,
+Result<std::uint64_t> find_key(const ShardDataset& dataset, std::string_view key,
                                const std::stop_token& stop = {});
 
 }  // namespace stoker

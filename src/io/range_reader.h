@@ -47,7 +47,7 @@ struct RangeReadOptions {
 };
 
 /// Reads many ranges through a source: keeps it busy, splits long ranges into pieces, and on an
-/// early end leaves nothing in flight. Loader, checkpoints and io.read_many all read through it;
+/// early end leaves nothing in flight. LoaderRun, checkpoints and io.read_many all read through it;
 /// stores provide a RangeSource.
 ///
 /// Thread safety: none.

@@ -1,5 +1,5 @@
 /// \file
-/// Saves that wait at a crash point, and what the tests of a Checkpointer share beside.
+/// Saves that wait at a crash point, and what the tests of a CheckpointSaver share beside.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,13 +10,13 @@
 #include <utility>
 
 #include "base/mutex.h"
-#include "checkpoint/save/checkpointer.h"
+#include "checkpoint/save/checkpoint_saver.h"
 #include "support/faulty_file_ops.h"
 
 namespace stoker::testing {
 
 /// Saves and waits for the end.
-inline Status save_through(Checkpointer& saver, const SaveRequest& request) {
+inline Status save_through(CheckpointSaver& saver, const SaveRequest& request) {
   STOKER_ASSIGN(const Pending pending, saver.save(request));
   EXPECT_TRUE(pending.is_staged());
   return pending.wait();

@@ -32,7 +32,7 @@ class PlacedRanks {
   static constexpr std::uint32_t kRanks = 4;
 
   /// Changes the options of a rank before its checkpointer is made.
-  using Change = std::function<void(std::uint32_t rank, CheckpointerOptions&)>;
+  using Change = std::function<void(std::uint32_t rank, SaverOptions&)>;
 
   std::string directory(std::uint32_t rank) const {
     return rank < 2 ? first_.path() : second_.path();
@@ -48,7 +48,7 @@ class PlacedRanks {
     savers_.clear();
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
       coordinators_.push_back(coordinator(rank));
-      CheckpointerOptions options = quiet_options(directory(rank));
+      SaverOptions options = quiet_options(directory(rank));
       options.has_private_disks = true;
       options.coordinator = coordinators_.back();
       options.parent = parent_;
@@ -272,7 +272,7 @@ class PlacedRanks {
   std::uint32_t broken_rank_ = 0;
   std::string broken_key_;
   std::vector<std::shared_ptr<Coordinator>> coordinators_;
-  std::vector<std::unique_ptr<Checkpointer>> savers_;
+  std::vector<std::unique_ptr<CheckpointSaver>> savers_;
   std::vector<std::optional<SaveOutcome>> outcomes_;
   std::vector<std::uint64_t> restored_;
   std::optional<CheckpointParent> parent_;

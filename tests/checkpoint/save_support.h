@@ -13,7 +13,7 @@
 #include "checkpoint/manifest/manifest_file.h"
 #include "checkpoint/manifest/names.h"
 #include "checkpoint/opened.h"
-#include "checkpoint/save/checkpointer.h"
+#include "checkpoint/save/checkpoint_saver.h"
 #include "formats/arrays/safetensors.h"
 #include "support/temp_dir.h"
 
@@ -43,8 +43,8 @@ inline EngineFactory engine_of(EngineKind kind) {
 }
 
 /// Quiet options: synchronous engine, buffered files, no heart that beats.
-inline CheckpointerOptions quiet_options(const std::string& directory) {
-  CheckpointerOptions options;
+inline SaverOptions quiet_options(const std::string& directory) {
+  SaverOptions options;
   options.directory = directory;
   options.engine = engine_of(EngineKind::sync);
   options.file.policy = CachePolicy::buffered;
@@ -53,8 +53,8 @@ inline CheckpointerOptions quiet_options(const std::string& directory) {
   return options;
 }
 
-inline std::unique_ptr<Checkpointer> make_saver(CheckpointerOptions options) {
-  Result<std::unique_ptr<Checkpointer>> saver = Checkpointer::make(std::move(options));
+inline std::unique_ptr<CheckpointSaver> make_saver(SaverOptions options) {
+  Result<std::unique_ptr<CheckpointSaver>> saver = CheckpointSaver::make(std::move(options));
   EXPECT_TRUE(saver.ok()) << saver.status().message();
   return *std::move(saver);
 }

@@ -32,7 +32,8 @@ class CheckpointCli : public ::testing::Test {
 
   /// `w` counts from the step's number on; `b` never changes.
   void save(const std::vector<std::uint64_t>& steps, std::size_t count = kCount) {
-    Result<std::unique_ptr<Checkpointer>> saver = Checkpointer::make(quiet_options(run_dir()));
+    Result<std::unique_ptr<CheckpointSaver>> saver =
+        CheckpointSaver::make(quiet_options(run_dir()));
     ASSERT_TRUE(saver.ok()) << saver.status().message();
     for (const std::uint64_t step : steps) {
       const std::vector<OwnedTensor> tensors = {counted("model.w", count, static_cast<float>(step)),

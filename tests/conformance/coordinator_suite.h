@@ -192,9 +192,9 @@ TEST_P(CoordinatorSuite, many_threads_use_it_at_once) {
 TEST_P(CoordinatorSuite, ranks_save_by_it) {
   const TempDir dir;
   on_every_rank([&](std::uint32_t rank) {
-    CheckpointerOptions options = quiet_options(dir.path());
+    SaverOptions options = quiet_options(dir.path());
     options.coordinator = join(rank);
-    auto saver = Checkpointer::make(std::move(options));
+    auto saver = CheckpointSaver::make(std::move(options));
     ASSERT_TRUE(saver.ok());
     const std::vector<OwnedTensor> tensors{
         counted("own." + std::to_string(rank), 2'000 + rank, static_cast<float>(rank))};

@@ -281,7 +281,7 @@ CrashSaver::CrashSaver(const CheckpointPlace& place, Note note, const Options& o
       value_count_(place.value_count),
       acknowledge_early_(options.acknowledge_early),
       coordinator_(options.coordinator) {
-  CheckpointerOptions made;
+  SaverOptions made;
   made.directory = place.directory;
   made.copy_threads = 1;
   made.in_flight = options.in_flight;
@@ -305,7 +305,7 @@ CrashSaver::CrashSaver(const CheckpointPlace& place, Note note, const Options& o
       return std::uint64_t{1} << 40;
     };
   made.retention = options.retention;
-  Result<std::unique_ptr<Checkpointer>> saver = Checkpointer::make(std::move(made));
+  Result<std::unique_ptr<CheckpointSaver>> saver = CheckpointSaver::make(std::move(made));
   EXPECT_TRUE(saver.ok()) << saver.status().message();
   saver_ = *std::move(saver);
 }

@@ -15,7 +15,7 @@
 
 #include "base/mutex.h"
 #include "checkpoint/catalog/retention.h"
-#include "checkpoint/save/checkpointer.h"
+#include "checkpoint/save/checkpoint_saver.h"
 #include "io/engine/engine_factory.h"
 #include "support/cut_sweep.h"
 
@@ -113,7 +113,7 @@ class CrashSaver {
   bool acknowledge_early_;
   std::shared_ptr<Coordinator> coordinator_;  // null: alone
   std::deque<std::pair<SavedStep, Pending>> pending_;
-  std::unique_ptr<Checkpointer> saver_;
+  std::unique_ptr<CheckpointSaver> saver_;
   std::uint64_t generation_ = 0;
   std::optional<SavedStep> left_;  // committed, but `latest` did not move
 };

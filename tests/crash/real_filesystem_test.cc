@@ -1,5 +1,5 @@
 // Power cuts under ext4, XFS and btrfs: saves, rewinds, retention, links and notes through the real
-// Checkpointer, replayed from the block writes that they caused.
+// CheckpointSaver, replayed from the block writes that they caused.
 #include <gtest/gtest.h>
 
 #include <deque>

@@ -16,14 +16,15 @@ namespace {
 
 constexpr const char* kFolder = "bucket/data";
 
-Dataset::Options in_store(std::shared_ptr<ObjectStore> store, Dataset::Options options = {}) {
+ShardDataset::Options in_store(std::shared_ptr<ObjectStore> store,
+                               ShardDataset::Options options = {}) {
   options.source.store = std::move(store);
   return options;
 }
 
 /// Everything in one shuffled epoch, or from a cursor on.
-LoaderOptions run_of(std::vector<std::shared_ptr<const Dataset>> datasets) {
-  LoaderOptions options;
+LoaderRunOptions run_of(std::vector<std::shared_ptr<const ShardDataset>> datasets) {
+  LoaderRunOptions options;
   const OrderOptions order{
       .shuffle = Shuffle::global, .seed = 7, .sample_count = datasets[0]->sample_count()};
   options.cursor.order = *resolve_order(order);
@@ -49,9 +50,9 @@ struct TwoPlaces {
 
   const DatasetDir dir;
   const std::shared_ptr<MemoryStore> store;
-  Dataset::Options options;
-  std::shared_ptr<const Dataset> here;
-  std::shared_ptr<const Dataset> there;
+  ShardDataset::Options options;
+  std::shared_ptr<const ShardDataset> here;
+  std::shared_ptr<const ShardDataset> there;
 };
 
 class DatasetStoreTest : public ::testing::TestWithParam<const char*> {};
@@ -87,7 +88,7 @@ TEST_P(DatasetStoreTest, a_loader_gives_the_batches_of_the_directory_also_from_a
   EXPECT_EQ(all_batches(run_of({data.there})), expected);
   ASSERT_GT(expected.size(), 1U);
 
-  LoaderOptions options = run_of({data.there});
+  LoaderRunOptions options = run_of({data.there});
   {
     const auto loader = start_loader(options);
     const NextBatch first = loader->next();
@@ -108,7 +109,7 @@ TEST_P(DatasetStoreTest, an_index_goes_to_the_cache_directory_or_stays_in_memory
   EXPECT_EQ(data.there->index_path(), "");
   EXPECT_EQ(data.there->index_refused().code(), Code::unsupported);
   const TempDir cache;
-  Dataset::Options options = in_store(data.store, data.options);
+  ShardDataset::Options options = in_store(data.store, data.options);
   options.index.cache_directory = cache.path();
   const auto first = open_dataset(kFolder, options);
   ASSERT_TRUE(first);
@@ -133,15 +134,15 @@ TEST(DatasetInStoreTest, shards_are_named_by_braces_and_globs) {
     EXPECT_EQ(dataset->sample_count(), 25U);
   }
   const std::string absent = "bucket/data/s9.tar";
-  const Status status = Dataset::open({&absent, 1}, in_store(data.store)).status();
+  const Status status = ShardDataset::open({&absent, 1}, in_store(data.store)).status();
   EXPECT_EQ(status.code(), Code::not_found);
   EXPECT_NE(status.message().find(absent), std::string_view::npos) << status.message();
 }
 
 TEST(DatasetInStoreTest, token_windows_are_those_of_the_directory) {
   const TwoPlaces data("npy");
-  const auto batches = [](const std::shared_ptr<const Dataset>& dataset, bool is_packed) {
-    LoaderOptions options = run_of({dataset});
+  const auto batches = [](const std::shared_ptr<const ShardDataset>& dataset, bool is_packed) {
+    LoaderRunOptions options = run_of({dataset});
     std::uint64_t count = 0;
     if (is_packed) {
       auto bins = TokenBins::open(dataset, {.length = 50});
@@ -170,8 +171,8 @@ TEST(DatasetInStoreTest, a_mixture_of_a_directory_and_two_stores_is_one_of_three
   const TwoPlaces other("tar");
   const MixtureOptions mixture{.order = {.shuffle = Shuffle::global, .seed = 3},
                                .parts = {{25, 0.5}, {25, 0.3}, {25, 0.2}}};
-  const auto batches = [&](std::vector<std::shared_ptr<const Dataset>> datasets) {
-    LoaderOptions options = run_of(std::move(datasets));
+  const auto batches = [&](std::vector<std::shared_ptr<const ShardDataset>> datasets) {
+    LoaderRunOptions options = run_of(std::move(datasets));
     options.order = *make_mixture_order(mixture);
     return all_batches(options);
   };
@@ -202,7 +203,7 @@ TEST(DatasetInStoreTest, a_range_that_cannot_be_read_costs_its_sample_only) {
   const std::string message(fetched.records[kBad].status.message());
   EXPECT_EQ(message.find(data.there->describe(kBad)), 0U) << message;
 
-  LoaderOptions options = run_of({data.there});
+  LoaderRunOptions options = run_of({data.there});
   options.on_error = OnError::skip;
   const auto loader = start_loader(options);
   std::size_t replaced = 0;
@@ -249,7 +250,7 @@ TEST(DatasetInStoreTest, what_was_packed_is_verified_and_held_to_its_manifest) {
   const std::string lost = dataset->source().shards()[2].path;
   ASSERT_TRUE(data.store->remove(lost).ok());
   const std::string name = "packed";
-  const Status status = Dataset::open({&name, 1}, in_store(data.store)).status();
+  const Status status = ShardDataset::open({&name, 1}, in_store(data.store)).status();
   EXPECT_EQ(status.code(), Code::not_found);
   EXPECT_NE(status.message().find(lost), std::string_view::npos) << status.message();
   EXPECT_FALSE(verify_dataset("packed", options)->problems.empty());

@@ -16,7 +16,7 @@
 
 #include "base/hex.h"
 #include "conformance/shard_format_support.h"
-#include "dataset/dataset.h"
+#include "dataset/shard_dataset.h"
 #include "formats/arrays/tokens.h"
 #include "formats/mds/mds_writer.h"
 #include "formats/tfrecord/tfrecord.h"

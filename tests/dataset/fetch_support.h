@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "base/unique_fd.h"
-#include "dataset/dataset.h"
 #include "dataset/dataset_support.h"
 #include "dataset/fetch/record_fetch.h"
+#include "dataset/shard_dataset.h"
 #include "golden/litdata/litdata_golden.h"
 #include "io/engine/residency.h"
 #include "io/files/filesystem.h"
@@ -25,7 +25,8 @@
 namespace stoker::testing {
 
 /// Writes a dataset of the format, and says how it is opened.
-inline Dataset::Options write_dataset(const std::string& directory, const std::string& format) {
+inline ShardDataset::Options write_dataset(const std::string& directory,
+                                           const std::string& format) {
   const std::vector<OwnedSample> samples = make_samples(25);
   const auto part = [&samples](std::size_t i) {
     return std::span(samples).subspan(i * 10, std::min<std::size_t>(10, 25 - i * 10));
@@ -41,7 +42,7 @@ inline Dataset::Options write_dataset(const std::string& directory, const std::s
     write_litdata(directory, kLitdataTreeChunk, kLitdataTreeIndex, "chunk-0-0.bin");
   if (format == "litdatazstd")
     write_litdata(directory, kLitdataWholeChunk, kLitdataWholeIndex, "chunk-0-0.zstd:4.bin");
-  Dataset::Options options;
+  ShardDataset::Options options;
   if (const auto tokens = parse_token_format(format); tokens.ok()) {
     for (const char* name : {"/t0", "/t1"})
       write_tokens(directory + name + (format == "npy" ? ".npy" : ".bin"), *tokens, 7, 40);
@@ -50,9 +51,9 @@ inline Dataset::Options write_dataset(const std::string& directory, const std::s
   return options;
 }
 
-inline std::shared_ptr<const Dataset> open_dataset(const std::string& pattern,
-                                                   const Dataset::Options& options = {}) {
-  auto dataset = Dataset::open({&pattern, 1}, options);
+inline std::shared_ptr<const ShardDataset> open_dataset(const std::string& pattern,
+                                                        const ShardDataset::Options& options = {}) {
+  auto dataset = ShardDataset::open({&pattern, 1}, options);
   EXPECT_TRUE(dataset.ok()) << dataset.status().message();
   return dataset.ok() ? *dataset : nullptr;
 }
@@ -119,7 +120,7 @@ class GuardedMemory {
   std::unique_ptr<std::byte, Free> memory_;
 };
 
-inline std::unique_ptr<RecordFetcher> make_fetcher(std::shared_ptr<const Dataset> dataset,
+inline std::unique_ptr<RecordFetcher> make_fetcher(std::shared_ptr<const ShardDataset> dataset,
                                                    const FetchOptions& options = {}) {
   auto fetcher = RecordFetcher::make({std::move(dataset)}, options);
   EXPECT_TRUE(fetcher.ok()) << fetcher.status().message();
@@ -151,14 +152,14 @@ inline std::vector<SampleRef> refs_of(std::span<const std::uint64_t> samples) {
   return refs;
 }
 
-inline std::vector<SampleRef> all_samples(const Dataset& dataset) {
+inline std::vector<SampleRef> all_samples(const ShardDataset& dataset) {
   std::vector<SampleRef> refs;
   for (std::uint64_t i = 0; i < dataset.sample_count(); ++i) refs.push_back({.sample = i});
   return refs;
 }
 
 /// The first record that is not what the dataset itself reads, in words.
-inline std::string compare(const Dataset& dataset, std::span<const SampleRef> samples,
+inline std::string compare(const ShardDataset& dataset, std::span<const SampleRef> samples,
                            const Fetched& fetched) {
   if (!fetched.status.ok()) return std::string(fetched.status.message());
   SampleRecord expected;

@@ -15,7 +15,7 @@ namespace stoker::testing {
 
 using Items = std::vector<std::uint64_t>;
 
-inline LoaderRequest wish_for(const std::shared_ptr<const Dataset>& dataset, Shuffle shuffle,
+inline LoaderRequest wish_for(const std::shared_ptr<const ShardDataset>& dataset, Shuffle shuffle,
                               std::uint64_t batch) {
   return {.parts = {{.dataset = dataset}},
           .order = {.shuffle = shuffle, .seed = 7},
@@ -35,8 +35,8 @@ inline std::string refusal(LoaderRequest request) {
   return std::string(made.status().message());
 }
 
-inline LoaderOptions options_from(const LoaderSetup& setup, std::uint64_t epoch = 0,
-                                  std::uint64_t position = 0) {
+inline LoaderRunOptions options_from(const LoaderSetup& setup, std::uint64_t epoch = 0,
+                                     std::uint64_t position = 0) {
   auto options = setup.options_at(setup.cursor(epoch, position));
   EXPECT_TRUE(options.ok()) << options.status().message();
   return *std::move(options);

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "dataset/dataset_support.h"
-#include "dataset/loader/loader.h"
+#include "dataset/loader/loader_run.h"
 #include "dataset/order/mixture.h"
 
 namespace stoker::testing {
@@ -33,18 +33,18 @@ class LoaderData {
   }
 
   void open(bool checksums) {
-    Dataset::Options options;
+    ShardDataset::Options options;
     options.index.checksums = checksums;
-    auto opened = Dataset::open(paths_, options);
+    auto opened = ShardDataset::open(paths_, options);
     ASSERT_TRUE(opened.ok()) << opened.status().message();
     dataset_ = *opened;
   }
-  const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
+  const std::shared_ptr<const ShardDataset>& dataset() const { return dataset_; }
   const std::vector<std::string>& paths() const { return paths_; }
 
   /// Global batches of `batch`, one rank, one epoch, from the beginning.
-  LoaderOptions options(std::uint64_t batch, Shuffle shuffle = Shuffle::global) const {
-    LoaderOptions options;
+  LoaderRunOptions options(std::uint64_t batch, Shuffle shuffle = Shuffle::global) const {
+    LoaderRunOptions options;
     options.datasets = {dataset_};
     options.cut = {.global_batch_size = batch};
     OrderOptions order{.shuffle = shuffle, .seed = 7, .sample_count = dataset_->sample_count()};
@@ -68,11 +68,11 @@ class LoaderData {
  private:
   DatasetDir dir_;
   std::vector<std::string> paths_;
-  std::shared_ptr<const Dataset> dataset_;
+  std::shared_ptr<const ShardDataset> dataset_;
 };
 
-inline std::unique_ptr<Loader> start_loader(LoaderOptions options) {
-  auto loader = Loader::start(std::move(options));
+inline std::unique_ptr<LoaderRun> start_loader(LoaderRunOptions options) {
+  auto loader = LoaderRun::start(std::move(options));
   EXPECT_TRUE(loader.ok()) << loader.status().message();
   return loader.ok() ? *std::move(loader) : nullptr;
 }
@@ -101,7 +101,7 @@ inline std::string written_down(const Batch& batch) {
 }
 
 /// All batches of a run, each written down; the run must end well.
-inline std::vector<std::string> all_batches(LoaderOptions options) {
+inline std::vector<std::string> all_batches(LoaderRunOptions options) {
   const auto loader = start_loader(std::move(options));
   std::vector<std::string> out;
   for (;;) {

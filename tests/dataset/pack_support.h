@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "dataset/dataset.h"
 #include "dataset/input/input.h"
 #include "dataset/pack/pack.h"
+#include "dataset/shard_dataset.h"
 #include "support/temp_dir.h"
 
 namespace stoker::testing {
@@ -68,7 +68,7 @@ inline std::string text_of(std::span<const std::byte> bytes) {
 /// Key and fields of every sample, in order, read as a user reads them.
 inline std::vector<std::pair<std::string, Fields>> read_all(const std::string& directory) {
   std::vector<std::pair<std::string, Fields>> all;
-  const auto dataset = Dataset::open(directory);
+  const auto dataset = ShardDataset::open(directory);
   EXPECT_TRUE(dataset.ok()) << dataset.status().message();
   if (!dataset.ok()) return all;
   EXPECT_TRUE((*dataset)->index().has_checksums());

@@ -11,7 +11,7 @@
 #include "bench/scratch.h"
 #include "checkpoint/manifest/names.h"
 #include "checkpoint/restore/reader.h"
-#include "checkpoint/save/checkpointer.h"
+#include "checkpoint/save/checkpoint_saver.h"
 #include "checkpoint/staging/stoppable_engine.h"
 #include "io/engine/buffer_pool.h"
 #include "io/files/filesystem.h"
@@ -39,7 +39,7 @@ class Bench {
  private:
   Status check_options() const;
   Status save_all(BenchTensors& tensors);
-  Result<SaveSample> save(Checkpointer& saver, const BenchTensors& tensors, std::uint64_t step);
+  Result<SaveSample> save(CheckpointSaver& saver, const BenchTensors& tensors, std::uint64_t step);
   Result<RestoreSample> restore(BenchTensors& tensors, bool is_cold);
   Result<CacheCheck> prepare(const CheckpointReader& reader, bool is_cold) const;
 
@@ -80,7 +80,7 @@ Status Bench::check_options() const {
                                     ": lower it or choose another directory");
 }
 
-Result<SaveSample> Bench::save(Checkpointer& saver, const BenchTensors& tensors,
+Result<SaveSample> Bench::save(CheckpointSaver& saver, const BenchTensors& tensors,
                                std::uint64_t step) {
   SaveSample sample;
   SaveRequest request{.step = step, .tensors = tensors.to_save()};
@@ -94,11 +94,11 @@ Result<SaveSample> Bench::save(Checkpointer& saver, const BenchTensors& tensors,
 
 Status Bench::save_all(BenchTensors& tensors) {
   // A checkpoint is kept until the next one is committed.
-  STOKER_ASSIGN(const std::unique_ptr<Checkpointer> saver,
-                Checkpointer::make({.directory = directory_,
-                                    .retention = {.keep_last = 1},
-                                    .ops = &ops_,
-                                    .engine = make_stoppable_writes(stop_, options_.engine)}));
+  STOKER_ASSIGN(const std::unique_ptr<CheckpointSaver> saver,
+                CheckpointSaver::make({.directory = directory_,
+                                       .retention = {.keep_last = 1},
+                                       .ops = &ops_,
+                                       .engine = make_stoppable_writes(stop_, options_.engine)}));
   for (std::uint64_t step = 1; step <= options_.save_count; ++step) {
     announce("save " + std::to_string(step) + ", " + format_bytes(tensors.size_bytes()));
     tensors.change(step);

@@ -50,7 +50,7 @@ struct CheckpointReport {
   nanoseconds median_durable() const;
 };
 
-/// Saves host tensors, every page of which changes between saves, with a Checkpointer below
+/// Saves host tensors, every page of which changes between saves, with a CheckpointSaver below
 /// `options.path`. Then restores the last checkpoint twice, with an empty and with a full page
 /// cache, and compares it with the saved tensors. Needs twice the size in memory and on disk. Its
 /// files are removed before it returns, with or without an error; after a SIGKILL the next run

@@ -13,7 +13,7 @@ namespace stoker {
 struct DeviceCopierOptions {
   /// Called when a save first has something on a device. The driver must outlive the copier.
   std::function<Result<const CudaDriver*>()> find_driver = CudaDriver::find;
-  /// Of the staging arenas (CheckpointerOptions::staging_arena), which it pins at their first use.
+  /// Of the staging arenas (SaverOptions::staging_arena), which it pins at their first use.
   std::shared_ptr<PinnedMemory> memory = PinnedMemory::make();
   std::size_t thread_count = 1;  ///< For what is in host memory, and for digests.
   bool may_gather = true;        ///< Whether small tensors are gathered on the device first.

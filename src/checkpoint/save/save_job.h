@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "checkpoint/save/checkpointer.h"
+#include "checkpoint/save/checkpoint_saver.h"
 #include "checkpoint/save/pending.h"
 #include "checkpoint/staging/dedup.h"
 #include "checkpoint/staging/layout.h"

@@ -11,7 +11,7 @@
 #include "checkpoint/catalog/history.h"
 #include "checkpoint/catalog/notes.h"
 #include "checkpoint/catalog/step_removal.h"
-#include "checkpoint/save/checkpointer.h"
+#include "checkpoint/save/checkpoint_saver.h"
 #include "checkpoint/save/commit.h"
 #include "checkpoint/save/place_rounds.h"
 #include "checkpoint/save/save_job.h"
@@ -37,7 +37,7 @@ struct SavesInFlight {
 class SaveLeader {
  public:
   /// All arguments are borrowed. `writer_ops` serves the writer's thread.
-  SaveLeader(const CheckpointerOptions& options, Coordinator& coordinator, FileOps& writer_ops)
+  SaveLeader(const SaverOptions& options, Coordinator& coordinator, FileOps& writer_ops)
       : options_(options),
         coordinator_(coordinator),
         writer_ops_(writer_ops),
@@ -135,7 +135,7 @@ class SaveLeader {
   bool keeps_all(Held& held) const;
   std::optional<CheckpointParent> head() const;
 
-  const CheckpointerOptions& options_;
+  const SaverOptions& options_;
   Coordinator& coordinator_;
   FileOps& writer_ops_;
   RetentionRules retention_;  // used by the writer's thread

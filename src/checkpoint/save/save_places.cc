@@ -29,7 +29,7 @@ std::vector<std::set<std::string>> sets_of(std::span<const PlaceReport> reports)
 
 }  // namespace
 
-Status introduce(const CheckpointerOptions& options, BeginMessage& message) {
+Status introduce(const SaverOptions& options, BeginMessage& message) {
   const Machine machine = options.lock.machine.value_or(this_machine());
   STOKER_ASSIGN(const CheckpointDirectory directory,
                 CheckpointDirectory::make(*options.ops, options.directory));
@@ -72,8 +72,7 @@ bool leads_place(std::span<const std::uint32_t> places, std::uint32_t rank) {
          std::ranges::find(places, places[rank]) - places.begin() == static_cast<int>(rank);
 }
 
-Status check_not_shared(const CheckpointerOptions& options, const Verdict& table,
-                        std::uint32_t rank) {
+Status check_not_shared(const SaverOptions& options, const Verdict& table, std::uint32_t rank) {
   if (table.places.empty() || table.places[rank] == table.places.front()) return {};
   STOKER_ASSIGN(const CheckpointDirectory directory,
                 CheckpointDirectory::open(*options.ops, options.directory));

@@ -4,14 +4,14 @@
 
 namespace stoker {
 
-Result<SaveStores> make_save_stores(const CheckpointerOptions& options, FileOps& writer_ops) {
+Result<SaveStores> make_save_stores(const SaverOptions& options, FileOps& writer_ops) {
   if (options.store != nullptr) return SaveStores{.caller = options.store, .writer = options.store};
   STOKER_ASSIGN(const CheckpointDirectory directory,
                 CheckpointDirectory::make(*options.ops, options.directory));
   return SaveStores{.caller = directory.share(), .writer = directory.with(writer_ops).share()};
 }
 
-Result<std::shared_ptr<const CheckpointStore>> open_save_store(const CheckpointerOptions& options,
+Result<std::shared_ptr<const CheckpointStore>> open_save_store(const SaverOptions& options,
                                                                FileOps& writer_ops) {
   if (options.store != nullptr) return options.store;
   STOKER_ASSIGN(const CheckpointDirectory directory,

@@ -23,7 +23,7 @@ class SaveWorker {
  public:
   /// Its dependencies; borrowed.
   struct Parts {
-    const CheckpointerOptions& options;
+    const SaverOptions& options;
     TimedFileOps& ops;
     Coordinator& coordinator;
     SaveLeader* leader;  ///< Null on ranks that neither are rank 0 nor may lead a place.

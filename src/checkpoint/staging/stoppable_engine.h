@@ -11,7 +11,7 @@
 
 namespace stoker {
 
-/// For a Checkpointer: once `stop` fires every transfer fails, so that the save fails, cleans up
+/// For a CheckpointSaver: once `stop` fires every transfer fails, so that the save fails, cleans up
 /// and commits nothing.
 inline EngineFactory make_stoppable_writes(std::stop_token stop,
                                            EngineKind kind = EngineKind::automatic) {

@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "checkpoint/manifest/names.h"
-#include "checkpoint/save/checkpointer.h"
+#include "checkpoint/save/checkpoint_saver.h"
 #include "checkpoint/staging/stoppable_engine.h"
 #include "cli/engine_choice.h"
 #include "cli/line_text.h"
@@ -154,7 +154,7 @@ std::string extra_of(const SafetensorsHeader& header, const std::string& file) {
 /// Thread safety: none.
 class SaveProgress {
  public:
-  SaveProgress(const Checkpointer& saver, Context& context)
+  SaveProgress(const CheckpointSaver& saver, Context& context)
       : saver_(saver), line_(context, "importing", "bytes"), drawer_([this] { draw(); }) {}
   ~SaveProgress() {
     {
@@ -167,7 +167,7 @@ class SaveProgress {
  private:
   void draw() {
     for (bool is_over = false; !is_over;) {
-      const CheckpointerProgress now = saver_.progress();
+      const SaverProgress now = saver_.progress();
       if (now.size_bytes != 0)
         line_.show(
             {.done = now.written_bytes, .count = now.size_bytes, .bytes = now.written_bytes});
@@ -178,7 +178,7 @@ class SaveProgress {
     }
   }
 
-  const Checkpointer& saver_;
+  const CheckpointSaver& saver_;
   WorkProgress line_;
   Mutex mutex_;
   Condition changed_;
@@ -189,12 +189,12 @@ class SaveProgress {
 Result<std::uint64_t> save(const ImportRequest& request, SaveRequest contents, TensorRead read,
                            Context& context) {
   STOKER_ASSIGN(const EngineKind engine, try_engine());
-  STOKER_ASSIGN(const std::unique_ptr<Checkpointer> saver,
-                Checkpointer::make({.directory = request.directory,
-                                    .memory_bytes = kMemoryBytes,
-                                    .copier = make_reading_copier(kReadThreads, std::move(read)),
-                                    .tool = std::string("stoker ") + kVersion,
-                                    .engine = make_stoppable_writes(context.stop, engine)}));
+  STOKER_ASSIGN(const std::unique_ptr<CheckpointSaver> saver,
+                CheckpointSaver::make({.directory = request.directory,
+                                       .memory_bytes = kMemoryBytes,
+                                       .copier = make_reading_copier(kReadThreads, std::move(read)),
+                                       .tool = std::string("stoker ") + kVersion,
+                                       .engine = make_stoppable_writes(context.stop, engine)}));
   const SaveProgress progress(*saver, context);
   const Result<Pending> pending = saver->save(std::move(contents));
   const Status saved = pending.ok() ? pending->wait() : pending.status();

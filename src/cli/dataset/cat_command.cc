@@ -52,7 +52,7 @@ Result<Wanted> by_number(std::string_view what) {
 
 /// Splits "SHARD/17.FIELD" after the number. Fields of TFRecords may contain slashes and shard
 /// names dots, so the names of the shards determine where the number begins.
-std::pair<std::string_view, std::string_view> split_numbered(const Dataset& dataset,
+std::pair<std::string_view, std::string_view> split_numbered(const ShardDataset& dataset,
                                                              std::string_view what) {
   for (const IndexedShard& shard : dataset.index().shards()) {
     const std::string prefix = shard_stem(shard.name) + "/";
@@ -63,7 +63,8 @@ std::pair<std::string_view, std::string_view> split_numbered(const Dataset& data
   return {what, {}};
 }
 
-Result<Wanted> by_key(const Dataset& dataset, std::string_view what, const std::stop_token& stop) {
+Result<Wanted> by_key(const ShardDataset& dataset, std::string_view what,
+                      const std::stop_token& stop) {
   std::pair<std::string_view, std::string_view> parts = {what, {}};
   if (const auto name = split_member_name(what))  // KEY.FIELD is a member's name
     parts = {name->key, name->extension};
@@ -97,7 +98,7 @@ Status print_field(const SampleRecord& sample, const std::string& name, Context&
                                              printable(sample.key()), printable(name), names));
 }
 
-Status print_sample(const Dataset& dataset, const std::string& what, Context& context) {
+Status print_sample(const ShardDataset& dataset, const std::string& what, Context& context) {
   STOKER_ASSIGN(const Wanted wanted,
                 what.starts_with('#') ? by_number(what) : by_key(dataset, what, context.stop));
   SampleRecord sample;
@@ -113,7 +114,7 @@ Status print_sample(const Dataset& dataset, const std::string& what, Context& co
 }
 
 Status run(const CatArguments& arguments, Context& context) {
-  STOKER_ASSIGN(const std::shared_ptr<const Dataset> dataset,
+  STOKER_ASSIGN(const std::shared_ptr<const ShardDataset> dataset,
                 open_dataset({arguments.uri}, arguments.dataset, context));
   Status status = print_sample(*dataset, arguments.what, context);
   // Other errors name the shard.

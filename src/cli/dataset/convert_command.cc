@@ -32,8 +32,9 @@ struct Arguments {
 Status run(const Arguments& arguments, Context& context) {
   WorkProgress progress(context, "converting", "samples");
   STOKER_ASSIGN(const PackOptions options, pack_options_from(arguments.pack, context, progress));
-  Dataset::Options source{.source = {.format = arguments.source_format},
-                          .index = {.cache_directory = index_cache_directory(), .in_memory = true}};
+  ShardDataset::Options source{
+      .source = {.format = arguments.source_format},
+      .index = {.cache_directory = index_cache_directory(), .in_memory = true}};
   if (!arguments.dtype.empty()) {
     STOKER_ASSIGN(source.source.dtype, parse_dtype(arguments.dtype));
   }

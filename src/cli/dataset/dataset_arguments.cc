@@ -92,10 +92,10 @@ std::string index_cache_directory() {
   return "";
 }
 
-Result<std::shared_ptr<const Dataset>> open_dataset(const std::vector<std::string>& patterns,
-                                                    const DatasetArguments& arguments,
-                                                    Context& context) {
-  Dataset::Options options;
+Result<std::shared_ptr<const ShardDataset>> open_dataset(const std::vector<std::string>& patterns,
+                                                         const DatasetArguments& arguments,
+                                                         Context& context) {
+  ShardDataset::Options options;
   options.source.format = arguments.format;
   if (!arguments.dtype.empty()) {
     const Result<Dtype> dtype = parse_dtype(arguments.dtype);
@@ -111,7 +111,7 @@ Result<std::shared_ptr<const Dataset>> open_dataset(const std::vector<std::strin
   options.index.progress = [&line](const IndexProgress& now) { line.show(now); };
   options.index.stop = context.stop;
   options.policy = arguments.policy;
-  Result<std::shared_ptr<const Dataset>> dataset = Dataset::open(patterns, options);
+  Result<std::shared_ptr<const ShardDataset>> dataset = ShardDataset::open(patterns, options);
   if (dataset.ok() && !(*dataset)->index_damage().ok())
     context.err << fmt::format("warning: the index was damaged and has been rebuilt ({})",
                                (*dataset)->index_damage().message())
@@ -126,29 +126,29 @@ Result<std::shared_ptr<const Dataset>> open_dataset(const std::vector<std::strin
   return dataset;
 }
 
-std::string dataset_name(const std::vector<std::string>& patterns, const Dataset& dataset) {
+std::string dataset_name(const std::vector<std::string>& patterns, const ShardDataset& dataset) {
   return patterns.size() == 1 ? patterns.front() : dataset.source().directory();
 }
 
-std::string_view checks_of(const Dataset& dataset) noexcept {
+std::string_view checks_of(const ShardDataset& dataset) noexcept {
   if (dataset.index().has_checksums()) return "index";
   return dataset.source().shard_format().has_checksums ? "format" : "unchecked";
 }
 
-std::string_view explain_checks(const Dataset& dataset) noexcept {
+std::string_view explain_checks(const ShardDataset& dataset) noexcept {
   const std::string_view checks = checks_of(dataset);
   if (checks == "index") return "a CRC32C for each sample";
   if (checks == "format") return "the shards' own";
   return "unchecked (stoker index --checksums adds them)";
 }
 
-std::uint64_t shard_bytes_of(const Dataset& dataset) noexcept {
+std::uint64_t shard_bytes_of(const ShardDataset& dataset) noexcept {
   std::uint64_t total = 0;
   for (const IndexedShard& shard : dataset.index().shards()) total += shard.size_bytes;
   return total;
 }
 
-std::string describe_dataset(const Dataset& dataset) {
+std::string describe_dataset(const ShardDataset& dataset) {
   const std::uint64_t samples = dataset.sample_count();
   const std::size_t shards = dataset.index().shards().size();
   return fmt::format("{} sample{} in {} shard{} ({}), {}", samples, samples == 1 ? "" : "s", shards,

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "dataset/dataset.h"
+#include "dataset/shard_dataset.h"
 
 namespace stoker::cli {
 
@@ -39,21 +39,21 @@ std::string index_cache_directory();
 
 /// Opens one dataset. While its index is built, shows progress on stderr: a line that is redrawn on
 /// a terminal, otherwise with --verbose one line per update.
-Result<std::shared_ptr<const Dataset>> open_dataset(const std::vector<std::string>& patterns,
-                                                    const DatasetArguments& arguments,
-                                                    Context& context);
+Result<std::shared_ptr<const ShardDataset>> open_dataset(const std::vector<std::string>& patterns,
+                                                         const DatasetArguments& arguments,
+                                                         Context& context);
 
 /// Returns the name of a dataset in results: the pattern, or the directory if there are several.
-std::string dataset_name(const std::vector<std::string>& patterns, const Dataset& dataset);
+std::string dataset_name(const std::vector<std::string>& patterns, const ShardDataset& dataset);
 
 /// Returns "index" (a CRC32C per sample), "format" (checksums in the shards) or "unchecked".
-std::string_view checks_of(const Dataset& dataset) noexcept;
+std::string_view checks_of(const ShardDataset& dataset) noexcept;
 /// Returns the same in words.
-std::string_view explain_checks(const Dataset& dataset) noexcept;
+std::string_view explain_checks(const ShardDataset& dataset) noexcept;
 
-std::uint64_t shard_bytes_of(const Dataset& dataset) noexcept;
+std::uint64_t shard_bytes_of(const ShardDataset& dataset) noexcept;
 
 /// "12 samples in 3 shards (tar), 45.2 KiB".
-std::string describe_dataset(const Dataset& dataset);
+std::string describe_dataset(const ShardDataset& dataset);
 
 }  // namespace stoker::cli

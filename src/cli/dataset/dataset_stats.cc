@@ -50,7 +50,7 @@ std::map<std::int64_t, std::string> read_class_names(const ShardSource& source) 
   return names;
 }
 
-std::optional<TokenStats> token_stats(const Dataset& dataset, const SizeStats& records) {
+std::optional<TokenStats> token_stats(const ShardDataset& dataset, const SizeStats& records) {
   const std::optional<Dtype> dtype = dataset.source().token_dtype();
   if (!dtype) return std::nullopt;
   const std::uint64_t size_bytes = dtype_size_bytes(*dtype);
@@ -82,7 +82,7 @@ std::uint64_t SizeHistogram::lowest_in(std::size_t bucket) noexcept {
   return bucket == 0 ? 0 : std::uint64_t{1} << (bucket - 1);
 }
 
-Result<DatasetStats> gather_stats(const Dataset& dataset, std::uint64_t read_max,
+Result<DatasetStats> gather_stats(const ShardDataset& dataset, std::uint64_t read_max,
                                   const std::stop_token& stop) {
   DatasetStats stats;
   const std::uint64_t count = dataset.sample_count();

@@ -7,7 +7,7 @@
 #include <stop_token>
 #include <string>
 
-#include "dataset/dataset.h"
+#include "dataset/shard_dataset.h"
 
 namespace stoker::cli {
 
@@ -56,7 +56,7 @@ struct DatasetStats {
 
 /// Reads every index entry, and at most `read_max` samples, evenly spread. `cancelled` if `stop`
 /// fires.
-Result<DatasetStats> gather_stats(const Dataset& dataset, std::uint64_t read_max,
+Result<DatasetStats> gather_stats(const ShardDataset& dataset, std::uint64_t read_max,
                                   const std::stop_token& stop);
 
 }  // namespace stoker::cli

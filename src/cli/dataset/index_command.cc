@@ -21,7 +21,7 @@ struct IndexArguments {
   bool json = false;
 };
 
-std::string render_text(const std::string& name, const Dataset& dataset) {
+std::string render_text(const std::string& name, const ShardDataset& dataset) {
   return fmt::format(
       "{}: {}\n"
       "  index        {}\n"
@@ -31,7 +31,7 @@ std::string render_text(const std::string& name, const Dataset& dataset) {
       dataset.index().fingerprint().hex());
 }
 
-std::string render_json(const std::string& name, const Dataset& dataset) {
+std::string render_json(const std::string& name, const ShardDataset& dataset) {
   return to_line({{"dataset", name},
                   {"format", dataset.index().format()},
                   {"samples", dataset.sample_count()},
@@ -45,7 +45,7 @@ std::string render_json(const std::string& name, const Dataset& dataset) {
 Status run(const IndexArguments& arguments, Context& context) {
   ResultWriter out(context);
   for (const std::vector<std::string>& patterns : group_datasets(arguments.dataset.uris)) {
-    STOKER_ASSIGN(const std::shared_ptr<const Dataset> dataset,
+    STOKER_ASSIGN(const std::shared_ptr<const ShardDataset> dataset,
                   open_dataset(patterns, arguments.dataset, context));
     const std::string name = dataset_name(patterns, *dataset);
     STOKER_TRY(

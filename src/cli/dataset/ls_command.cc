@@ -44,7 +44,7 @@ std::string render_json(const std::string& name, std::uint64_t number, const Sam
                   {"fields", std::move(fields)}});
 }
 
-Status list(const std::string& name, const Dataset& dataset, const LsArguments& arguments,
+Status list(const std::string& name, const ShardDataset& dataset, const LsArguments& arguments,
             ResultWriter& out) {
   if (!arguments.json) STOKER_TRY(out.line(fmt::format("{}: {}", name, describe_dataset(dataset))));
   const std::uint64_t count =
@@ -60,7 +60,7 @@ Status list(const std::string& name, const Dataset& dataset, const LsArguments& 
 Status run(const LsArguments& arguments, Context& context) {
   ResultWriter out(context);
   for (const std::vector<std::string>& patterns : group_datasets(arguments.dataset.uris)) {
-    STOKER_ASSIGN(const std::shared_ptr<const Dataset> dataset,
+    STOKER_ASSIGN(const std::shared_ptr<const ShardDataset> dataset,
                   open_dataset(patterns, arguments.dataset, context));
     const Status status = list(dataset_name(patterns, *dataset), *dataset, arguments, out);
     STOKER_TRY(out.flush());  // print what was listed before a bad sample

@@ -81,7 +81,7 @@ std::string render_tokens(const DatasetStats& stats) {
                      tokens.count / std::max<std::uint64_t>(1, stats.records.count));
 }
 
-std::string render_text(const std::string& name, const Dataset& dataset,
+std::string render_text(const std::string& name, const ShardDataset& dataset,
                         const DatasetStats& stats) {
   std::string text = fmt::format("{}: {}\n  checksums: {}", name, describe_dataset(dataset),
                                  explain_checks(dataset));
@@ -109,7 +109,7 @@ Json to_json(const SizeStats& sizes) {
           {"total_bytes", sizes.total_bytes}};
 }
 
-std::string render_json(const std::string& name, const Dataset& dataset,
+std::string render_json(const std::string& name, const ShardDataset& dataset,
                         const DatasetStats& stats) {
   Json fields = Json::object();
   for (const auto& [field, sizes] : stats.fields) fields[field] = to_json(sizes);
@@ -146,7 +146,7 @@ std::string render_json(const std::string& name, const Dataset& dataset,
 Status run(const StatsArguments& arguments, Context& context) {
   ResultWriter out(context);
   for (const std::vector<std::string>& patterns : group_datasets(arguments.dataset.uris)) {
-    STOKER_ASSIGN(const std::shared_ptr<const Dataset> dataset,
+    STOKER_ASSIGN(const std::shared_ptr<const ShardDataset> dataset,
                   open_dataset(patterns, arguments.dataset, context));
     STOKER_ASSIGN(const DatasetStats stats, gather_stats(*dataset, arguments.limit, context.stop));
     const std::string name = dataset_name(patterns, *dataset);

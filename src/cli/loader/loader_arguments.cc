@@ -154,7 +154,7 @@ Result<PlannedRun> plan_loader(const LoaderArguments& arguments, Context& contex
   told.policy = *policy;
   LoaderPart part;
   STOKER_ASSIGN(part.dataset, open_dataset(groups.front(), told, context));
-  const std::shared_ptr<const Dataset> dataset = part.dataset;
+  const std::shared_ptr<const ShardDataset> dataset = part.dataset;
   const std::string name = dataset_name(groups.front(), *dataset);
   if (dataset->sample_count() == 0)
     return Status(Code::not_found, name + ": there are no samples in it");
@@ -163,7 +163,7 @@ Result<PlannedRun> plan_loader(const LoaderArguments& arguments, Context& contex
   request.parts = {std::move(part)};
   STOKER_TRY(check_full_batch(name, request));
   STOKER_ASSIGN(LoaderSetup setup, LoaderSetup::make(std::move(request)));
-  STOKER_ASSIGN(LoaderOptions options, setup.options_at(setup.cursor(0, 0)));
+  STOKER_ASSIGN(LoaderRunOptions options, setup.options_at(setup.cursor(0, 0)));
   return PlannedRun{.name = name,
                     .dataset = dataset,
                     .rows = *rows,

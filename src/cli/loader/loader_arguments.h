@@ -44,10 +44,10 @@ void add_loader_settings(Command& command, LoaderArguments& arguments);
 /// A run that is ready to start.
 struct PlannedRun {
   std::string name;  ///< Name of the dataset in results.
-  std::shared_ptr<const Dataset> dataset;
+  std::shared_ptr<const ShardDataset> dataset;
   TokenRows rows;  ///< Rows of tokens that replace the samples, if any.
   LoaderSetup setup;
-  LoaderOptions options;  ///< Starts at the beginning, or where resume_at() has set it.
+  LoaderRunOptions options;  ///< Starts at the beginning, or where resume_at() has set it.
   CachePolicy policy = CachePolicy::automatic;
   nanoseconds step_time{0};  ///< Duration of the simulated training step.
 };

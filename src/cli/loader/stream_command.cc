@@ -88,7 +88,7 @@ class Stream {
     // The loader counts time from the first call of next(), when its threads have been working for
     // a while: the first few batches would seem to take no time.
     const Deadline began = Clock::now();
-    STOKER_ASSIGN(const std::unique_ptr<Loader> loader, Loader::start(plan_.options));
+    STOKER_ASSIGN(const std::unique_ptr<LoaderRun> loader, LoaderRun::start(plan_.options));
     const std::stop_callback on_stop(context_.stop, [&] { loader->stop(); });
     head_start_ = Clock::now() - began;
     StreamReport report{.batch_count = loader->batch_count(), .cursor = plan_.options.cursor};
@@ -101,13 +101,13 @@ class Stream {
   }
 
  private:
-  LoaderStats stats_of(const Loader& loader) const {
+  LoaderStats stats_of(const LoaderRun& loader) const {
     LoaderStats stats = loader.stats();
     if (stats.batches > 0) stats.elapsed += head_start_;
     return stats;
   }
 
-  Status take_batches(Loader& loader, StreamReport& report) {
+  Status take_batches(LoaderRun& loader, StreamReport& report) {
     for (std::uint64_t batches = 0;; ++batches) {
       if (arguments_.max_batches != 0 && batches == arguments_.max_batches) {
         if (report.batch_count != batches) report.end = StreamEnd::max_batches;
@@ -134,7 +134,7 @@ class Stream {
     return cursor_file_.received(batch.cursor());
   }
 
-  void show(const Loader& loader, std::uint64_t batches, std::optional<std::uint64_t> count) {
+  void show(const LoaderRun& loader, std::uint64_t batches, std::optional<std::uint64_t> count) {
     // On a terminal that shows the keys, the line would disturb them.
     if (!context_.err_is_terminal || (arguments_.print_keys && context_.out_is_terminal)) return;
     const Deadline now = Clock::now();

@@ -5,12 +5,12 @@
 namespace stoker::cli {
 
 Status Contender::start() {
-  LoaderOptions options = plan_.options;
+  LoaderRunOptions options = plan_.options;
   options.threads = row_.setting.threads;
   options.depth = row_.setting.depth;
   options.end_epoch.reset();
   if (at_) options.cursor = *at_;
-  STOKER_ASSIGN(loader_, Loader::start(std::move(options)));
+  STOKER_ASSIGN(loader_, LoaderRun::start(std::move(options)));
   return {};
 }
 

@@ -35,7 +35,7 @@ class Contender {
 
   const PlannedRun& plan_;
   TuneRow row_;
-  std::unique_ptr<Loader> loader_;
+  std::unique_ptr<LoaderRun> loader_;
   std::optional<Cursor> at_;
 };
 

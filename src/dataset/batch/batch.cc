@@ -68,7 +68,7 @@ std::string BatchData::key(std::size_t i) const {
   if (key_ends[i] > begin) return keys.substr(begin, key_ends[i] - begin);
   const SampleRef& ref = samples[i];
   if (!datasets) return std::to_string(ref.sample);
-  const Dataset& dataset = *(*datasets)[ref.dataset];
+  const ShardDataset& dataset = *(*datasets)[ref.dataset];
   const Result<SampleLocation> at = dataset.index().locate(ref.sample);
   return at.ok() ? dataset.numbered_key(ref.sample, at->shard) : std::to_string(ref.sample);
 }
@@ -176,7 +176,7 @@ std::string Batch::key(std::size_t i) const {
 Batch::Place Batch::place(std::size_t i) const {
   const SampleRef& ref = data_->samples[i];
   if (!data_->datasets) return {};
-  const Dataset& dataset = *(*data_->datasets)[ref.dataset];
+  const ShardDataset& dataset = *(*data_->datasets)[ref.dataset];
   const Result<SampleLocation> at = dataset.index().locate(ref.sample);
   if (!at.ok()) return {};
   return {.path = dataset.source().shards()[at->shard].path,

@@ -51,7 +51,7 @@ struct Column {
 
 /// The samples of one step or micro-batch, in the order of the run. A batch holds leases of the
 /// loader's memory, also after the loader is destroyed; destroying the batch releases them. A
-/// loader cannot continue while its memory is held: see Loader::next().
+/// loader cannot continue while its memory is held: see LoaderRun::next().
 ///
 /// Thread safety: const methods from any thread. It may be destroyed on any thread, and in a forked
 /// child, where its memory is a copy that lives until the child ends.

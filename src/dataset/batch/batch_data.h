@@ -14,7 +14,7 @@
 #include "base/mutex.h"
 #include "dataset/batch/batch.h"
 #include "dataset/batch/stage_times.h"
-#include "dataset/dataset.h"
+#include "dataset/shard_dataset.h"
 #include "formats/shard_format.h"
 #include "io/engine/buffer_pool.h"
 
@@ -59,7 +59,7 @@ struct ColumnStore {
   std::vector<std::uint64_t> lengths;
 };
 
-using DatasetList = std::vector<std::shared_ptr<const Dataset>>;
+using DatasetList = std::vector<std::shared_ptr<const ShardDataset>>;
 
 /// Filled by one of the loader's threads, then read through Batch. Reused from batch to batch: its
 /// vectors keep their memory, so that a run at full speed allocates nothing per sample.

@@ -15,7 +15,7 @@ namespace {
 /// Maximum number of samples tried to find a readable one.
 constexpr std::uint64_t kTriesMax = 16;
 
-Status read_first(const Dataset& dataset, SampleRecord& out) {
+Status read_first(const ShardDataset& dataset, SampleRecord& out) {
   Status first;
   for (std::uint64_t i = 0; i < std::min(kTriesMax, dataset.sample_count()); ++i) {
     const Status status = dataset.read(i, out);
@@ -134,7 +134,7 @@ Result<std::unique_ptr<FieldDecoder>> make_decoder(const FieldSpec& spec, const 
       "it is a column of tokens, but no token windows or packs were given: see TokenWindows");
 }
 
-Result<FieldPlan> make_field_plan(std::span<const FieldSpec> fields, const Dataset& dataset) {
+Result<FieldPlan> make_field_plan(std::span<const FieldSpec> fields, const ShardDataset& dataset) {
   STOKER_TRY(check_fields(fields));
   FieldPlan plan;
   plan.all_fields = fields.empty();
@@ -162,7 +162,7 @@ Result<FieldPlan> make_field_plan(std::span<const FieldSpec> fields, const Datas
   return plan;
 }
 
-Status check_field_plan(const FieldPlan& plan, const Dataset& other) {
+Status check_field_plan(const FieldPlan& plan, const ShardDataset& other) {
   if (std::ranges::none_of(plan.columns,
                            [](const PlannedColumn& c) { return c.plain_dtype.has_value(); }))
     return {};

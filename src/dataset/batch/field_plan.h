@@ -11,7 +11,7 @@
 
 #include "dataset/batch/field_decoder.h"
 #include "dataset/batch/field_spec.h"
-#include "dataset/dataset.h"
+#include "dataset/shard_dataset.h"
 #include "formats/dtype.h"
 #include "formats/shard_format.h"
 #include "stoker/status.h"
@@ -57,10 +57,10 @@ constexpr std::size_t align_array(std::size_t size_bytes) noexcept {
 /// Makes the decoders. What the specs do not specify is taken from the dataset's first readable
 /// sample: one shape for the whole run, so that the memory is known and a sample that differs is
 /// reported in any batch. `invalid_argument` if that sample lacks the field.
-Result<FieldPlan> make_field_plan(std::span<const FieldSpec> fields, const Dataset& dataset);
+Result<FieldPlan> make_field_plan(std::span<const FieldSpec> fields, const ShardDataset& dataset);
 
 /// `invalid_argument` if another dataset of the same loader has text where the plan's dataset has
 /// plain elements. Other differences are errors when the samples are read.
-Status check_field_plan(const FieldPlan& plan, const Dataset& other);
+Status check_field_plan(const FieldPlan& plan, const ShardDataset& other);
 
 }  // namespace stoker::internal

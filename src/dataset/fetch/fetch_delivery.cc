@@ -156,7 +156,7 @@ void FetchDelivery::deliver(const Stretch& stretch, const Item& item,
 }
 
 void FetchDelivery::fail(const Stretch& stretch, const Item& item, const Status& status) {
-  const Dataset& dataset = shards_.dataset(stretch.dataset);
+  const ShardDataset& dataset = shards_.dataset(stretch.dataset);
   if (!plan_->is_rows_) return fail(item.out, status.with_context(dataset.describe(item.sample)));
   fail(item.out, status.with_context(dataset.source().shards()[stretch.shard].path + ": " +
                                      std::to_string(item.size_bytes) + " bytes at byte " +

@@ -23,10 +23,10 @@ constexpr std::size_t kShareParts = 8;
 constexpr std::size_t kFilesMin = 1;
 
 /// Descriptors for the shards that their datasets do not keep open.
-OpenFilesShare share_of_open_files(std::span<const std::shared_ptr<const Dataset>> datasets,
+OpenFilesShare share_of_open_files(std::span<const std::shared_ptr<const ShardDataset>> datasets,
                                    std::size_t most) {
   std::size_t wanted = 0;
-  for (const std::shared_ptr<const Dataset>& dataset : datasets)
+  for (const std::shared_ptr<const ShardDataset>& dataset : datasets)
     wanted += dataset->source().shards().size() - dataset->open_shards_max();
   wanted = std::min(wanted, most);
   return OpenFilesShare::take(wanted, kShareParts, std::min(wanted, kFilesMin));
@@ -38,12 +38,12 @@ bool is_out_of_descriptors(const Status& status) {
 
 }  // namespace
 
-FetchShards::FetchShards(std::vector<std::shared_ptr<const Dataset>> datasets,
+FetchShards::FetchShards(std::vector<std::shared_ptr<const ShardDataset>> datasets,
                          const Options& options)
     : datasets_(std::move(datasets)),
       options_(options),
       share_(share_of_open_files(datasets_, options.open_files_max)) {
-  for (const std::shared_ptr<const Dataset>& dataset : datasets_)
+  for (const std::shared_ptr<const ShardDataset>& dataset : datasets_)
     shards_.emplace_back(dataset->source().shards().size());
 }
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/counters.h"
-#include "dataset/dataset.h"
 #include "dataset/fetch/fetch_plan.h"
+#include "dataset/shard_dataset.h"
 #include "dataset/shards/open_files.h"
 #include "io/files/file.h"
 #include "stoker/status.h"
@@ -46,10 +46,10 @@ class FetchShards {
     IoPath path = IoPath::buffered;
   };
 
-  FetchShards(std::vector<std::shared_ptr<const Dataset>> datasets, const Options& options);
+  FetchShards(std::vector<std::shared_ptr<const ShardDataset>> datasets, const Options& options);
 
   std::size_t dataset_count() const noexcept { return datasets_.size(); }
-  const Dataset& dataset(std::uint32_t dataset) const noexcept { return *datasets_[dataset]; }
+  const ShardDataset& dataset(std::uint32_t dataset) const noexcept { return *datasets_[dataset]; }
 
   /// Returns the shard, opening it if needed. The pointers are valid until the next call, or as
   /// long as the shard is pinned.
@@ -100,7 +100,7 @@ class FetchShards {
   void look(Shard& shard);
   Choice choose_part(const Shard& shard, ByteRange range);
 
-  const std::vector<std::shared_ptr<const Dataset>> datasets_;
+  const std::vector<std::shared_ptr<const ShardDataset>> datasets_;
   const Options options_;
   const OpenFilesShare share_;
   std::vector<std::vector<Shard>> shards_;

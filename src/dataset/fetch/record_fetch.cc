@@ -42,7 +42,7 @@ class Timed {
 
 /// The parts of a fetcher, in the order in which a sample passes through them.
 struct RecordFetcher::Parts {
-  Parts(std::vector<std::shared_ptr<const Dataset>> datasets, const FetchOptions& options)
+  Parts(std::vector<std::shared_ptr<const ShardDataset>> datasets, const FetchOptions& options)
       : shards(std::move(datasets), {.look_after_bytes = options.look_after_bytes,
                                      .open_files_max = options.open_files_max}),
         planner(shards, planner_options(options)),
@@ -75,7 +75,7 @@ RecordFetcher::RecordFetcher(std::unique_ptr<Parts> parts) : parts_(std::move(pa
 RecordFetcher::~RecordFetcher() = default;
 
 Result<std::unique_ptr<RecordFetcher>> RecordFetcher::make(
-    std::vector<std::shared_ptr<const Dataset>> datasets, const FetchOptions& options) {
+    std::vector<std::shared_ptr<const ShardDataset>> datasets, const FetchOptions& options) {
   if (datasets.empty() || datasets.size() > std::numeric_limits<std::uint32_t>::max())
     return Status(Code::invalid_argument, "a fetcher needs a dataset");
   if (options.piece_bytes == 0 || options.piece_bytes % BufferPool::kAlignBytes != 0)
@@ -86,7 +86,7 @@ Result<std::unique_ptr<RecordFetcher>> RecordFetcher::make(
       new RecordFetcher(std::make_unique<Parts>(std::move(datasets), options)));
 }
 
-std::uint64_t RecordFetcher::memory_bytes_max(const Dataset& dataset, std::uint64_t count,
+std::uint64_t RecordFetcher::memory_bytes_max(const ShardDataset& dataset, std::uint64_t count,
                                               const FetchOptions& options) {
   return rows_memory_bytes_max(dataset.index().worst_case_bytes(count), count, options);
 }

@@ -9,9 +9,9 @@
 #include <stop_token>
 #include <vector>
 
-#include "dataset/dataset.h"
 #include "dataset/fetch/fetch_plan.h"
 #include "dataset/order/sample_ref.h"
+#include "dataset/shard_dataset.h"
 #include "io/engine/engine.h"
 #include "stoker/status.h"
 
@@ -53,14 +53,14 @@ class RecordFetcher {
  public:
   /// `invalid_argument` if there are no datasets, or for invalid options.
   static Result<std::unique_ptr<RecordFetcher>> make(
-      std::vector<std::shared_ptr<const Dataset>> datasets, const FetchOptions& options);
+      std::vector<std::shared_ptr<const ShardDataset>> datasets, const FetchOptions& options);
   RecordFetcher(const RecordFetcher&) = delete;
   RecordFetcher& operator=(const RecordFetcher&) = delete;
   ~RecordFetcher();
 
   /// Returns the maximum memory that a plan of any `count` samples of this dataset needs, in
   /// constant time: for budgets. A batch of a mixture needs at most the sum over its datasets.
-  static std::uint64_t memory_bytes_max(const Dataset& dataset, std::uint64_t count,
+  static std::uint64_t memory_bytes_max(const ShardDataset& dataset, std::uint64_t count,
                                         const FetchOptions& options);
   /// The same for plan_rows(): `piece_count` pieces with `row_bytes` in total.
   static std::uint64_t rows_memory_bytes_max(std::uint64_t row_bytes, std::uint64_t piece_count,
@@ -74,9 +74,9 @@ class RecordFetcher {
 
   /// Executes a plan of plan(): reads into `memory`, which has at least `plan.memory_bytes` and is
   /// aligned to 4096. `out[i]` is the i-th sample's record: bytes inside `memory`, which repeated
-  /// samples share, or its own Status, worded as by Dataset::read(): `corrupt` names shard, offset
-  /// and sample. Bytes of `memory` outside the plan are not written, and none are after the call
-  /// returns.
+  /// samples share, or its own Status, worded as by ShardDataset::read(): `corrupt` names shard,
+  /// offset and sample. Bytes of `memory` outside the plan are not written, and none are after the
+  /// call returns.
   ///
   /// The call itself fails if reading cannot continue: `cancelled` if `stop` fires, or an engine
   /// that cannot be made. `out` is then unspecified. A plan may be read again.

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/checksum.h"
-#include "dataset/dataset.h"
+#include "dataset/shard_dataset.h"
 #include "dataset/shards/sample_key.h"
 #include "formats/dtype.h"
 #include "formats/shard_format.h"
@@ -25,7 +25,7 @@ namespace stoker {
 /// Thread safety: none.
 struct InputSample {
   SampleView view;
-  SampleRecord record;                 ///< The record, if the input is a Dataset.
+  SampleRecord record;                 ///< The record, if the input is a ShardDataset.
   std::vector<FileMemory> files = {};  ///< Memory of files; reused for the next sample.
 };
 
@@ -112,7 +112,7 @@ std::vector<std::string> remarks_on(const PackInput& input);
 /// Makes an input of the samples of an existing dataset. A field "__key__" becomes the key. Other
 /// files in its manifest than shards and indexes ("classes.json") become extra files; fails if one
 /// cannot be read.
-Result<std::unique_ptr<PackInput>> make_dataset_input(std::shared_ptr<const Dataset> dataset);
+Result<std::unique_ptr<PackInput>> make_dataset_input(std::shared_ptr<const ShardDataset> dataset);
 
 namespace internal {
 

@@ -20,7 +20,7 @@ constexpr std::size_t kFileBytesMax = std::size_t{256} << 20;
 
 class DatasetInput final : public PackInput {
  public:
-  explicit DatasetInput(std::shared_ptr<const Dataset> dataset)
+  explicit DatasetInput(std::shared_ptr<const ShardDataset> dataset)
       : dataset_(std::move(dataset)), checks_(dataset_->source().shards().size()) {}
 
   std::uint64_t sample_count() const noexcept override { return dataset_->sample_count(); }
@@ -138,14 +138,14 @@ class DatasetInput final : public PackInput {
     return reader == nullptr ? std::vector<MdsColumn>() : reader->columns();
   }
 
-  std::shared_ptr<const Dataset> dataset_;
+  std::shared_ptr<const ShardDataset> dataset_;
   mutable std::vector<ShardCheck> checks_;  // by shard
   std::vector<std::pair<std::string, std::string>> files_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<PackInput>> make_dataset_input(std::shared_ptr<const Dataset> dataset) {
+Result<std::unique_ptr<PackInput>> make_dataset_input(std::shared_ptr<const ShardDataset> dataset) {
   auto input = std::make_unique<DatasetInput>(std::move(dataset));
   STOKER_TRY(input->read_files());
   return std::unique_ptr<PackInput>(std::move(input));

@@ -41,7 +41,7 @@ ExtraSamples::ExtraSamples(std::unique_ptr<const LoaderPlan> plan)
     : plan_(std::move(plan)), shelf_(std::make_shared<BatchShelf>(kKeptBatches)) {}
 ExtraSamples::~ExtraSamples() = default;
 
-Result<std::unique_ptr<ExtraSamples>> ExtraSamples::make(LoaderOptions options) {
+Result<std::unique_ptr<ExtraSamples>> ExtraSamples::make(LoaderRunOptions options) {
   STOKER_ASSIGN(LoaderPlan plan, LoaderPlan::make(std::move(options)));
   return std::unique_ptr<ExtraSamples>(
       new ExtraSamples(std::make_unique<const LoaderPlan>(std::move(plan))));

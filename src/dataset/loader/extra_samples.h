@@ -7,7 +7,7 @@
 #include <span>
 
 #include "dataset/batch/batch.h"
-#include "dataset/loader/loader.h"
+#include "dataset/loader/loader_run.h"
 #include "dataset/order/sample_ref.h"
 #include "stoker/status.h"
 
@@ -24,7 +24,7 @@ struct LoaderPlan;
 class ExtraSamples {
  public:
   /// `options` are those of the run; `memory_bytes` is not used.
-  static Result<std::unique_ptr<ExtraSamples>> make(LoaderOptions options);
+  static Result<std::unique_ptr<ExtraSamples>> make(LoaderRunOptions options);
   ~ExtraSamples();
 
   /// Returns a batch of `samples`, which replace those at `positions` of the epoch. Fails, or

@@ -41,7 +41,7 @@ std::uint64_t mean_sample_bytes(std::span<const LoaderPart> parts) {
   return total / std::max<std::uint64_t>(count, 1);
 }
 
-Result<OrderOptions> resolve_order(const LoaderOptions& options) {
+Result<OrderOptions> resolve_order(const LoaderRunOptions& options) {
   if (options.datasets.size() != 1 || !options.datasets.front())
     return Status(Code::invalid_argument, "order: the default order needs exactly one dataset");
   LoaderPart part{.dataset = options.datasets.front()};

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "dataset/loader/loader.h"
 #include "dataset/loader/loader_part.h"
+#include "dataset/loader/loader_run.h"
 #include "dataset/order/mixture.h"
 #include "dataset/order/order.h"
 #include "stoker/status.h"
@@ -36,6 +36,6 @@ std::uint64_t mean_sample_bytes(std::span<const LoaderPart> parts);
 /// Resolves `options.cursor.order` for the single dataset of `options`; a `sample_count` of 0
 /// becomes the number of its samples, windows or packs. Ignores `options.order`. `invalid_argument`
 /// if there is not exactly one dataset.
-Result<OrderOptions> resolve_order(const LoaderOptions& options);
+Result<OrderOptions> resolve_order(const LoaderRunOptions& options);
 
 }  // namespace stoker

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "base/checksum.h"
-#include "dataset/dataset.h"
 #include "dataset/order/selected_order.h"
+#include "dataset/shard_dataset.h"
 #include "dataset/tokens/token_bins.h"
 #include "dataset/tokens/token_windows.h"
 
@@ -16,7 +16,7 @@ namespace stoker {
 
 /// A part's units are the samples of its dataset, or its windows or packs. `dataset` is never null.
 struct LoaderPart {
-  std::shared_ptr<const Dataset> dataset = {};
+  std::shared_ptr<const ShardDataset> dataset = {};
   /// Windows or packs to read instead of samples. The same kind in all parts.
   std::shared_ptr<const TokenWindows> windows = {};
   std::shared_ptr<const TokenBins> packs = {};

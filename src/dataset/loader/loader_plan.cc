@@ -10,7 +10,7 @@
 namespace stoker::internal {
 namespace {
 
-Status check_options(const LoaderOptions& options) {
+Status check_options(const LoaderRunOptions& options) {
   if (options.datasets.empty()) return Status(Code::invalid_argument, "a loader needs a dataset");
   for (const auto& dataset : options.datasets)
     if (!dataset) return Status(Code::invalid_argument, "a dataset is missing (null)");
@@ -24,7 +24,7 @@ Status check_options(const LoaderOptions& options) {
   return {};
 }
 
-Status check_position(const LoaderOptions& options) {
+Status check_position(const LoaderRunOptions& options) {
   if (options.cursor.position <= options.order->epoch_samples()) return {};
   return Status(Code::invalid_argument,
                 fmt::format("the cursor's position {} is past the {} samples of an epoch",
@@ -45,7 +45,7 @@ TokenColumn id_column(std::string_view name, const TokenUnits& units) {
 }
 
 /// The column of the tokens; for packs also the position and document IDs.
-Result<std::vector<TokenColumn>> plan_token_columns(const LoaderOptions& options,
+Result<std::vector<TokenColumn>> plan_token_columns(const LoaderRunOptions& options,
                                                     const TokenUnits& units) {
   if (options.fields.size() > 1 ||
       (options.fields.size() == 1 && options.fields[0].kind != FieldKind::tokens))
@@ -77,7 +77,7 @@ Result<std::vector<TokenColumn>> plan_token_columns(const LoaderOptions& options
 
 }  // namespace
 
-Result<LoaderPlan> LoaderPlan::make(LoaderOptions options) {
+Result<LoaderPlan> LoaderPlan::make(LoaderRunOptions options) {
   STOKER_TRY(check_options(options));
   if (!options.order) {
     STOKER_ASSIGN(options.cursor.order, resolve_order(options));

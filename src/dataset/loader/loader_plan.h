@@ -10,7 +10,7 @@
 
 #include "dataset/batch/batch_data.h"
 #include "dataset/batch/field_plan.h"
-#include "dataset/loader/loader.h"
+#include "dataset/loader/loader_run.h"
 #include "dataset/loader/token_units.h"
 #include "dataset/order/batch_cut.h"
 #include "stoker/status.h"
@@ -30,7 +30,7 @@ struct TokenColumn {
 /// Thread safety: immutable.
 struct LoaderPlan {
   /// Checks the options and fills in their defaults.
-  static Result<LoaderPlan> make(LoaderOptions options);
+  static Result<LoaderPlan> make(LoaderRunOptions options);
 
   /// Where a batch of this run starts.
   struct Place {
@@ -72,7 +72,7 @@ struct LoaderPlan {
   /// Memory for the arrays of a batch of `rows` token rows.
   std::size_t token_arrays_bytes(std::size_t rows) const noexcept;
 
-  LoaderOptions options;
+  LoaderRunOptions options;
   BatchCut cut;
   FieldPlan fields;                        ///< For samples.
   std::vector<TokenColumn> token_columns;  ///< For tokens: the tokens; for packs also the IDs.

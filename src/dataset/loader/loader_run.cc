@@ -1,233 +1,139 @@
 #include "dataset/loader/loader_run.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
 
 #include <algorithm>
-#include <exception>
-#include <system_error>
+#include <thread>
 #include <utility>
 
+#include "dataset/loader/loader_threads.h"
+
 namespace stoker {
+namespace {
 
-using internal::BatchData;
-using internal::BatchMaker;
-using internal::BatchQueue;
-using internal::BatchShelf;
-using internal::LoaderPlan;
-using Taken = BatchQueue::Taken;
+constexpr std::size_t kThreadsMax = 16;
+constexpr std::size_t kThreadsByHandMax = 256;
+constexpr std::size_t kDepthMax = 64;
+constexpr std::size_t kDepthByHandMax = 4096;
 
-Loader::Run::Run(LoaderPlan plan, Memory memory, const internal::LoaderTuner::Options& tuning)
-    : plan_(std::move(plan)),
-      threads_max_(tuning.threads_max),
-      pool_(std::move(memory.pool)),
-      arrays_(std::move(memory.arrays)),
-      shelf_(std::make_shared<BatchShelf>(tuning.depth_max + 8)),
-      hand_over_({.depth_max = tuning.depth_max,
-                  .threads_max = tuning.threads_max,
-                  .batch_count = plan_.batch_count(),
-                  .held_warning = plan_.options.held_warning,
-                  .held_limit = plan_.options.held_limit}),
-      tuner_(tuning) {
-  if (memory.blocks)
-    blocks_.emplace(*plan_.options.order, *std::move(memory.blocks), plan_.options.end_epoch);
-  hand_over_.set_limits(tuner_.setting().threads, tuner_.setting().depth);
+constexpr std::size_t kUnitBytes = std::size_t{2} << 20;  // what a pool rounds up to
+
+std::size_t whole_units(std::size_t size_bytes) {
+  return (size_bytes + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
 }
 
-Status Loader::Run::start_threads() {
-  try {
-    threads_.reserve(threads_max_);
-    for (std::size_t worker = 0; worker < threads_max_; ++worker)
-      threads_.emplace_back([this, worker] { work(worker); });
-  } catch (const std::system_error& error) {
-    stop();
+std::size_t core_count() {
+  return std::clamp<std::size_t>(std::thread::hardware_concurrency(), 2, kThreadsMax);
+}
+
+Result<internal::LoaderTuner::Options> tuning_of(const LoaderRunOptions& options) {
+  if (options.threads > kThreadsByHandMax || options.depth > kDepthByHandMax)
+    return Status(Code::invalid_argument,
+                  fmt::format("{} threads and a depth of {}: at most {} and {} are possible",
+                              options.threads, options.depth, kThreadsByHandMax, kDepthByHandMax));
+  const std::size_t depth_max = options.depth != 0 ? options.depth : kDepthMax;
+  std::size_t threads_max = options.threads != 0 ? options.threads : core_count();
+  threads_max = std::min(threads_max, depth_max);  // more threads would be idle
+  return internal::LoaderTuner::Options{.threads = std::min(options.threads, threads_max),
+                                        .depth = options.depth,
+                                        .threads_max = threads_max,
+                                        .depth_max = depth_max};
+}
+
+/// The memory for whole blocks, out of the `spare_bytes` that batches do not need: 0 if not even
+/// one block fits. Blocks have a pool of their own, because in a shared one they could leave only
+/// holes that are too small for batches.
+std::size_t block_memory(const internal::LoaderPlan& plan, std::size_t spare_bytes) {
+  if (plan.is_tokens() || plan.datasets->size() != 1) return 0;
+  const auto shape = plan.options.order->lane_shape();
+  if (!shape || shape->lane_positions == 0) return 0;
+  const std::size_t most = spare_bytes / 4 * 3 / kUnitBytes * kUnitBytes;
+  const std::uint64_t one = RecordFetcher::memory_bytes_max(
+      *plan.datasets->front(), shape->block_samples, plan.options.fetch);
+  return one <= most ? most : 0;
+}
+
+/// The memory for the arrays of batches, if it is allocated apart, out of all that batches have:
+/// their share of it, at least three batches, at most what depth_max + 2 batches can use.
+std::size_t array_memory(const internal::LoaderPlan& plan, std::size_t batches_bytes,
+                         std::size_t depth_max) {
+  constexpr std::size_t kEnoughBytes = std::size_t{1} << 30;
+  const internal::LoaderPlan::BatchMemory largest = plan.batch_memory_max();
+  if (!plan.options.array_memory || largest.arrays_bytes == 0) return 0;
+  const std::size_t one = BufferPool::size_class_bytes(largest.arrays_bytes);
+  const std::size_t least = 3 * one;
+  const std::size_t share = batches_bytes / largest.pooled_bytes() * one;
+  return std::max(least, std::min({share, kEnoughBytes, (depth_max + 2) * one}));
+}
+
+}  // namespace
+
+LoaderRun::LoaderRun(std::unique_ptr<Threads> run) : run_(std::move(run)) {}
+
+LoaderRun::~LoaderRun() {
+  // In a forked child there are no threads to join, and locks may be held forever.
+  if (run_ && !run_->made_here().is_here()) static_cast<void>(run_.release());
+}
+
+Result<std::size_t> LoaderRun::memory_needed(const LoaderRunOptions& options) {
+  STOKER_ASSIGN(const internal::LoaderPlan plan, internal::LoaderPlan::make(options));
+  return plan.memory_needed();
+}
+
+Result<std::unique_ptr<LoaderRun>> LoaderRun::start(LoaderRunOptions options) {
+  STOKER_ASSIGN(const internal::LoaderTuner::Options tuning, tuning_of(options));
+  STOKER_ASSIGN(internal::LoaderPlan plan, internal::LoaderPlan::make(std::move(options)));
+  const std::size_t needed = plan.memory_needed();
+  const std::size_t given = plan.options.memory_bytes;
+  if (given < needed)
     return Status(
-        Code::unavailable,
-        fmt::format("cannot start thread {} of the loader: {}", threads_.size(), error.what()),
-        error.code().value());
+        Code::invalid_argument,
+        fmt::format("memory_bytes is {}, and {} are needed: three batches of {} samples, each of "
+                    "them as large as it can get ({} bytes), and the largest sample. Raise "
+                    "memory_bytes, lower the batch size, or set a micro-batch size",
+                    given, needed, plan.cut.micro_batch_size(),
+                    plan.batch_memory_max().pooled_bytes()));
+  const std::size_t for_blocks = block_memory(plan, given - needed);
+  // The memory is not touched in advance: that would take most of a second and delay a resume. The
+  // pool fills its smallest hole first, so a run touches what it needs in its first batches.
+  const std::size_t for_arrays = array_memory(plan, given - for_blocks, tuning.depth_max);
+  const std::size_t for_others = std::max<std::size_t>(given - for_blocks - for_arrays, 1);
+  STOKER_ASSIGN(BufferPool pool, BufferPool::make({.budget_bytes = for_others, .touch = false}));
+  std::optional<BufferPool> arrays;
+  if (for_arrays > 0) {
+    STOKER_ASSIGN(std::unique_ptr<Arena> memory,
+                  plan.options.array_memory(whole_units(for_arrays)));
+    arrays = BufferPool::make(std::move(memory));
   }
-  return {};
-}
-
-/// Removes a thread's maker from the list before it is destroyed, however the thread ends.
-struct Loader::Run::Registered {
-  Run& run;
-  const std::unique_ptr<BatchMaker>& maker;
-
-  Registered(Run& owner, const std::unique_ptr<BatchMaker>& mine) : run(owner), maker(mine) {}
-  Registered(const Registered&) = delete;
-  Registered& operator=(const Registered&) = delete;
-  ~Registered() {
-    if (!maker) return;
-    MutexLock lock(run.makers_mutex_);
-    if (std::erase(run.makers_, maker.get()) > 0) add_counters(run.ended_, maker->counters());
+  std::optional<BufferPool> blocks;
+  if (for_blocks > 0) {
+    STOKER_ASSIGN(blocks, BufferPool::make({.budget_bytes = for_blocks, .touch = false}));
   }
-};
-
-void Loader::Run::work(std::size_t worker) {
-  ::pthread_setname_np(::pthread_self(), "stoker-loader");  // shown by top and profilers
-  Status status;
-  try {
-    status = work_until_stopped(worker);
-  } catch (const std::exception& error) {  // out of memory: nothing else throws
-    status = Status(Code::unavailable, fmt::format("a loader thread failed: {}", error.what()));
-  }
-  // An interruption by stop() is not a failure: the caller gets `stopped`.
-  if (!status.ok() && !stop_source_.stop_requested()) hand_over_.fail(std::move(status));
+  auto run = std::make_unique<Threads>(
+      std::move(plan),
+      Threads::Memory{
+          .pool = std::move(pool), .arrays = std::move(arrays), .blocks = std::move(blocks)},
+      tuning);
+  STOKER_TRY(run->start_threads());
+  return std::unique_ptr<LoaderRun>(new LoaderRun(std::move(run)));
 }
 
-Status Loader::Run::work_until_stopped(std::size_t worker) {
-  std::unique_ptr<BatchMaker> maker;
-  const Registered registered{*this, maker};
-  while (const std::optional<std::uint64_t> number = hand_over_.take_number(worker)) {
-    if (!maker) {  // only when there is work: an engine is expensive
-      STOKER_ASSIGN(maker, make_batches(plan_, blocks_ ? &*blocks_ : nullptr));
-      MutexLock lock(makers_mutex_);
-      makers_.push_back(maker.get());
-    }
-    std::unique_ptr<BatchData> batch = shelf_->take();
-    Status status = make_batch(*number, *maker, *batch);
-    if (status.ok()) {
-      hand_over_.put(*number, std::move(batch));
-      STOKER_TRY(maker->work_ahead(stop_source_.get_token()));
-    } else {
-      shelf_->put(std::move(batch));
-      hand_over_.put_failure(*number, std::move(status));
-    }
-  }
-  return {};
+NextBatch LoaderRun::next(Deadline deadline) {
+  if (const Status here = run_->made_here().check("this loader"); !here.ok())
+    return {.kind = NextBatch::Kind::failed, .status = here};
+  return run_->next(deadline);
 }
 
-Status Loader::Run::make_batch(std::uint64_t number, BatchMaker& maker, BatchData& out) {
-  const Result<LoaderPlan::BatchMemory> memory = maker.plan(number, out);
-  out.times.enter(LoaderStage::memory);
-  if (!hand_over_.begin_lease(number)) return Status(Code::cancelled, "the loader was stopped");
-  const Status leased = memory.ok() ? lease(number, *memory, out) : memory.status();
-  hand_over_.end_lease(number);
-  STOKER_TRY(leased);
-  out.times.enter(LoaderStage::read);
-  return maker.fill(out, stop_source_.get_token());
+void LoaderRun::stop() noexcept {
+  if (run_->made_here().is_here()) run_->stop();
 }
 
-Status Loader::Run::lease(std::uint64_t number, const LoaderPlan::BatchMemory& memory,
-                          BatchData& out) {
-  if (memory.records_bytes > 0)
-    STOKER_TRY(lease_one(number, pool_, memory.records_bytes, out.records));
-  if (memory.arrays_bytes > 0)
-    STOKER_TRY(lease_one(number, arrays_ ? *arrays_ : pool_, memory.arrays_bytes, out.arrays));
-  return {};
+std::optional<std::uint64_t> LoaderRun::batch_count() const noexcept {
+  return run_->plan().batch_count();
 }
 
-Status Loader::Run::lease_one(std::uint64_t number, BufferPool& pool, std::size_t size_bytes,
-                              Lease& out) {
-  if (size_bytes <= pool.budget_bytes()) {
-    if (Result<Lease> now = pool.try_lease(size_bytes); now.ok()) {
-      out = *std::move(now);
-      return {};
-    }
-  }
-  hand_over_.waits_for_memory(number);
-  STOKER_ASSIGN(out, pool.lease(size_bytes, stop_source_.get_token()));
-  return {};
-}
-
-NextBatch Loader::Run::next(Deadline deadline) {
-  {
-    MutexLock lock(stats_mutex_);
-    if (!first_call_) first_call_ = last_batch_ = Clock::now();
-  }
-  Taken taken = hand_over_.take(deadline);
-  count(taken);
-  switch (taken.kind) {
-    case Taken::Kind::batch:
-      return {.kind = NextBatch::Kind::batch,
-              .batch = BatchShelf::make_batch(std::move(taken.batch), shelf_)};
-    case Taken::Kind::end: return {.kind = NextBatch::Kind::end};
-    case Taken::Kind::timeout: return {.kind = NextBatch::Kind::timeout};
-    case Taken::Kind::memory_held:
-      return {.kind = NextBatch::Kind::memory_held, .status = held_status()};
-    case Taken::Kind::stopped:
-      return {.kind = NextBatch::Kind::stopped,
-              .status = Status(Code::cancelled, "the loader was stopped")};
-    case Taken::Kind::failed: break;
-  }
-  stop();  // nobody needs further batches
-  return {.kind = NextBatch::Kind::failed, .status = std::move(taken.status)};
-}
-
-void Loader::Run::count(const Taken& taken) {
-  std::optional<internal::LoaderTuner::Setting> changed;
-  {
-    MutexLock lock(stats_mutex_);
-    if (taken.warned) ++counted_.held_warnings;
-    if (taken.kind == Taken::Kind::memory_held) ++counted_.held_errors;
-    if (taken.kind != Taken::Kind::batch) return;
-    const BatchData& batch = *taken.batch;
-    ++counted_.batches;
-    counted_.samples += batch.samples.size();
-    counted_.bytes += batch.record_bytes;
-    counted_.unchecked += batch.unchecked;
-    counted_.replaced += batch.replaced;
-    counted_.spare_bytes += batch.spare.size_bytes();
-    wait_.record(taken.waited);
-    counted_.waited += taken.waited;
-    const auto stages = attribute_wait(batch.times, taken.now - taken.waited, taken.now);
-    for (std::size_t i = 0; i < kLoaderStages; ++i) counted_.waited_in[i] += stages[i];
-    if (tuner_.saw(taken.waited, taken.now - last_batch_)) changed = tuner_.setting();
-    last_batch_ = taken.now;
-    counted_.elapsed = last_batch_ - *first_call_;
-  }
-  if (changed) hand_over_.set_limits(changed->threads, changed->depth);
-}
-
-std::size_t Loader::Run::budget_bytes() const noexcept {
-  return pool_.budget_bytes() + (arrays_ ? arrays_->budget_bytes() : 0);
-}
-
-std::size_t Loader::Run::leased_bytes() const {
-  return pool_.leased_bytes() + (arrays_ ? arrays_->leased_bytes() : 0);
-}
-
-Status Loader::Run::held_status() const {
-  const std::size_t budget = budget_bytes();
-  const std::size_t given = plan_.options.memory_bytes;
-  const std::string_view why =
-      blocks_ ? ", and blocks that are read whole use a part of it" : ", rounded up to 2 MiB";
-  const std::string note =
-      budget == given ? "" : fmt::format(" (memory_bytes for this process is {}{})", given, why);
-  return Status(
-      Code::unavailable,
-      fmt::format("no memory for the next batch: the batches that the caller still holds use {} "
-                  "of the loader's {} bytes{}. Release each batch before you request the one after "
-                  "the next (copy the data you want to keep), or raise memory_bytes; holding one "
-                  "batch at a time needs at least {} bytes",
-                  leased_bytes(), budget, note, plan_.memory_needed()));
-}
-
-void Loader::Run::stop() noexcept {
-  hand_over_.stop();  // first: threads that the token wakes must find the queue stopped
-  stop_source_.request_stop();
-}
-
-LoaderStats Loader::Run::stats() const {
-  LoaderStats out;
-  {
-    MutexLock lock(stats_mutex_);
-    out = counted_;
-    out.wait = wait_.snapshot();
-  }
-  {
-    MutexLock lock(makers_mutex_);
-    out.fetch = ended_;
-    for (const BatchMaker* maker : makers_) add_counters(out.fetch, maker->counters());
-  }
-  out.threads = hand_over_.threads();
-  out.depth = hand_over_.depth();
-  out.memory_bytes = budget_bytes() + (blocks_ ? blocks_->memory_bytes() : 0);
-  out.leased_bytes = leased_bytes();
-  out.block_bytes = blocks_ ? blocks_->leased_bytes() : 0;
-  out.blocks = blocks_ ? blocks_->loaded_count() : 0;
-  return out;
+LoaderStats LoaderRun::stats() const {
+  return run_->made_here().is_here() ? run_->stats() : LoaderStats();
 }
 
 }  // namespace stoker

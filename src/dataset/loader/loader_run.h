@@ -1,95 +1,148 @@
 /// \file
-/// The implementation of a Loader: its memory, its threads, its counters.
+/// LoaderRun: turns the positions of an order into batches, in native threads.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <stop_token>
-#include <thread>
+#include <string_view>
 #include <vector>
 
-#include "base/fork_guard.h"
-#include "base/mutex.h"
-#include "dataset/batch/batch_data.h"
-#include "dataset/loader/batch_maker.h"
-#include "dataset/loader/batch_queue.h"
-#include "dataset/loader/block_store.h"
-#include "dataset/loader/loader.h"
-#include "dataset/loader/loader_plan.h"
-#include "dataset/loader/loader_tuner.h"
-#include "io/engine/buffer_pool.h"
+#include "base/clock.h"
+#include "dataset/batch/batch.h"
+#include "dataset/batch/field_spec.h"
+#include "dataset/fetch/record_fetch.h"
+#include "dataset/loader/loader_stats.h"
+#include "dataset/order/batch_cut.h"
+#include "dataset/order/cursor.h"
+#include "dataset/order/order.h"
+#include "dataset/shard_dataset.h"
+#include "dataset/tokens/token_bins.h"
+#include "dataset/tokens/token_windows.h"
+#include "io/engine/arena.h"
+#include "stoker/status.h"
 
 namespace stoker {
 
-/// Each thread repeats, until there are no more numbers:
-///   1. takes the number of the next batch
-///   2. plans it: which samples, and how much memory
-///   3. waits for its turn, leases the memory, passes the turn on
-///   4. reads and converts
-///   5. hands the batch over
-///   6. if the order has blocks, reads ahead for later batches
-///
-/// Allocated on the heap, so that a forked child can leak it instead of destroying it.
-///
-/// Thread safety: as Loader.
-class Loader::Run {
- public:
-  struct Memory {
-    BufferPool pool;                   ///< For batches.
-    std::optional<BufferPool> arrays;  ///< For their arrays, if these are apart.
-    std::optional<BufferPool> blocks;  ///< For whole blocks, if there are any and room for them.
-  };
-  Run(internal::LoaderPlan plan, Memory memory, const internal::LoaderTuner::Options& tuning);
-  Run(const Run&) = delete;
-  Run& operator=(const Run&) = delete;
-  ~Run() { stop(); }  // the jthreads join
+/// What to do about a sample that cannot be read or lacks a requested field.
+enum class OnError : std::uint8_t {
+  raise,  ///< The batch fails, and the loader stops.
+  /// Another sample of the same dataset replaces it, chosen by (seed, epoch, position): batches
+  /// keep their shapes, and every run and rank chooses the same. Counted in LoaderStats::replaced.
+  skip,
+};
 
-  Status start_threads();
-  NextBatch next(Deadline deadline);
+/// Columns of packs, int32 and of the same shape as the tokens: the distance of each token from the
+/// start of its piece of a document, and the number of that piece in the row, from 0. Padding
+/// counts as a separate piece, with the number -1.
+inline constexpr std::string_view kPositionIds = "position_ids";
+inline constexpr std::string_view kDocumentIds = "document_ids";
+
+struct LoaderRunOptions {
+  /// The datasets to read; SampleRef::dataset is an index into this list.
+  std::vector<std::shared_ptr<const ShardDataset>> datasets = {};
+  /// To read token windows instead of samples: the windows of each dataset, all of the same length.
+  std::vector<std::shared_ptr<const TokenWindows>> windows = {};
+  /// Or to read rows of whole documents: the packs of each dataset, all of the same length. Batches
+  /// then have the columns kPositionIds and kDocumentIds in addition to the tokens.
+  std::vector<std::shared_ptr<const TokenBins>> packs = {};
+
+  /// See make_order(), make_mixture_order(), make_explicit_order(). Null, with one dataset: the
+  /// order that `cursor.order` describes, with defaults chosen from the data (loader_order.h).
+  std::shared_ptr<const SampleOrder> order = {};
+  /// How positions become batches: global batch size, rank, world size, micro-batch size, tail.
+  /// `epoch_samples` is ignored: the order's is used.
+  BatchCutOptions cut = {};
+  /// Where to start: epoch and position, with the first micro-batch of a step. The other fields are
+  /// copied to the cursor of every batch, with the tail and global batch size of `cut`.
+  Cursor cursor = {};
+  /// The first epoch that is not run; nothing: endless. If `cursor.epoch` is not below it, the run
+  /// has no batches.
+  std::optional<std::uint64_t> end_epoch = 1;
+
+  /// The columns. Empty: every field of the samples, each as FieldKind::own.
+  std::vector<FieldSpec> fields = {};
+
+  OnError on_error = OnError::raise;
+  std::uint64_t seed = 0;  ///< Of OnError::skip and of decoders.
+
+  /// All memory for batches: in progress, ready, and held by the caller.
+  std::size_t memory_bytes = std::size_t{256} << 20;
+  /// Allocates the part of it for the batches' arrays; empty: ordinary memory. For memory that is
+  /// pinned for a device, which takes time: not more than `depth` batches can use, and 1 GiB unless
+  /// three batches need more.
+  ArenaMaker array_memory = {};
+  std::size_t threads = 0;  ///< 0: tuned from stalls, up to min(cores, 16).
+  std::size_t depth = 0;    ///< Batches in progress or ready; 0: tuned from stalls, up to 64.
+  FetchOptions fetch = {};
+
+  nanoseconds held_warning{1'000'000'000};  ///< See LoaderRun::next().
+  nanoseconds held_limit{30'000'000'000};
+};
+
+/// The result of next().
+struct NextBatch {
+  enum class Kind : std::uint8_t {
+    batch,        ///< `batch` is the next batch.
+    end,          ///< There are no more batches.
+    timeout,      ///< The deadline passed; call next() again.
+    memory_held,  ///< The caller's batches use the memory; `status` says how to fix that.
+    stopped,      ///< stop() was called.
+    failed,       ///< `status` says why; every later call returns the same.
+  };
+  Kind kind = Kind::end;
+  Batch batch = {};
+  Status status = {};
+};
+
+/// One run over an order, starting at a cursor. Its threads fetch, convert and collate ahead of the
+/// caller, within `memory_bytes`. The batches depend on the options only, never on the number of
+/// threads or on timing.
+///
+/// Thread safety: every method from any thread. Several threads may call next(): each batch goes to
+/// one of them. In a forked child next() fails with `unsupported`, stop() and the destructor do
+/// nothing.
+class LoaderRun {
+ public:
+  /// The minimum of `memory_bytes` for these options: three worst-case batches and the largest
+  /// sample.
+  static Result<std::size_t> memory_needed(const LoaderRunOptions& options);
+
+  /// Checks the options, allocates the memory, starts the threads. `invalid_argument` for options
+  /// that cannot work, with what is needed and what was given; `unavailable` if a thread cannot be
+  /// started. An engine that cannot be made fails next() instead.
+  static Result<std::unique_ptr<LoaderRun>> start(LoaderRunOptions options);
+
+  LoaderRun(const LoaderRun&) = delete;
+  LoaderRun& operator=(const LoaderRun&) = delete;
+  /// Stops the run and joins its threads. Batches that were handed over stay valid.
+  ~LoaderRun();
+
+  /// Returns the next batch, in order. Waits for it until `deadline`.
+  ///
+  /// If a sample fails under OnError::raise, the call that would have returned its batch fails,
+  /// with shard, offset, key and field; all batches before it are returned first.
+  ///
+  /// If it waits for memory that the caller's own batches use, it counts a warning after
+  /// `held_warning` of such waiting and returns `memory_held` after `held_limit`, summed over
+  /// calls. Releasing batches lets it continue, also after that.
+  NextBatch next(Deadline deadline = Deadline::max());
+
+  /// Ends the run: threads stop soon, and a waiting next() returns `stopped`. Ready batches are
+  /// dropped. May be called at any time and more than once, also from a signal-handling thread.
   void stop() noexcept;
+
+  /// Number of batches, or micro-batches, of this run, from its cursor to `end_epoch`; nothing if
+  /// endless.
+  std::optional<std::uint64_t> batch_count() const noexcept;
+  /// Returns a snapshot of the counters; all 0 in a forked child.
   LoaderStats stats() const;
 
-  const ForkGuard& made_here() const noexcept { return made_here_; }
-  const internal::LoaderPlan& plan() const noexcept { return plan_; }
-
  private:
-  struct Registered;
-
-  void work(std::size_t worker);
-  Status work_until_stopped(std::size_t worker);
-  Status make_batch(std::uint64_t number, internal::BatchMaker& maker, internal::BatchData& out);
-  Status lease(std::uint64_t number, const internal::LoaderPlan::BatchMemory& memory,
-               internal::BatchData& out);
-  Status lease_one(std::uint64_t number, BufferPool& pool, std::size_t size_bytes, Lease& out);
-  std::size_t budget_bytes() const noexcept;
-  std::size_t leased_bytes() const;
-  void count(const internal::BatchQueue::Taken& taken);
-  Status held_status() const;
-
-  const ForkGuard made_here_;
-  const internal::LoaderPlan plan_;
-  const std::size_t threads_max_;
-  BufferPool pool_;
-  std::optional<BufferPool> arrays_;
-  std::optional<internal::BlockStore> blocks_;
-  const std::shared_ptr<internal::BatchShelf> shelf_;
-  internal::BatchQueue hand_over_;
-  std::stop_source stop_source_;
-
-  mutable Mutex stats_mutex_;
-  LoaderStats counted_ STOKER_GUARDED_BY(stats_mutex_);  ///< The simple counters.
-  Histogram wait_ STOKER_GUARDED_BY(stats_mutex_);
-  std::optional<Deadline> first_call_ STOKER_GUARDED_BY(stats_mutex_);
-  Deadline last_batch_ STOKER_GUARDED_BY(stats_mutex_){};
-  internal::LoaderTuner tuner_ STOKER_GUARDED_BY(stats_mutex_);
-
-  mutable Mutex makers_mutex_;
-  std::vector<const internal::BatchMaker*> makers_ STOKER_GUARDED_BY(makers_mutex_);
-  FetchCounters ended_ STOKER_GUARDED_BY(makers_mutex_);  ///< Of makers that were destroyed.
-
-  std::vector<std::jthread> threads_;  // last: the threads use the members above
+  class Threads;
+  explicit LoaderRun(std::unique_ptr<Threads> run);
+  std::unique_ptr<Threads> run_;
 };
 
 }  // namespace stoker

@@ -211,7 +211,7 @@ Status LoaderSetup::set_first_line() {
 }
 
 Status LoaderSetup::set_memory() {
-  STOKER_ASSIGN(memory_needed_, Loader::memory_needed(run_options(cursor(0, 0))));
+  STOKER_ASSIGN(memory_needed_, LoaderRun::memory_needed(run_options(cursor(0, 0))));
   const std::uint64_t local = std::max<std::uint64_t>(request_.local_world_size, 1);
   memory_bytes_ = std::max<std::size_t>(kMemoryDefaultBytes / local, memory_needed_);
   if (!request_.memory_bytes) return {};
@@ -264,24 +264,24 @@ Status LoaderSetup::set_items(std::vector<std::uint64_t> items) {
   return {};
 }
 
-Result<LoaderOptions> LoaderSetup::options_at(const Cursor& cursor) const {
+Result<LoaderRunOptions> LoaderSetup::options_at(const Cursor& cursor) const {
   if (!unfit_.ok()) return unfit_;
   return run_options(cursor);
 }
 
-LoaderOptions LoaderSetup::run_options(const Cursor& cursor) const {
-  LoaderOptions options{.order = schedule_->order,
-                        .cut = schedule_->cut.options(),
-                        .cursor = cursor,
-                        .end_epoch = request_.end_epoch,
-                        .fields = request_.fields,
-                        .on_error = request_.on_error,
-                        .seed = request_.order.seed,
-                        .memory_bytes = memory_bytes_,
-                        .threads = request_.threads,
-                        .depth = request_.depth,
-                        .held_warning = request_.held_warning,
-                        .held_limit = request_.held_limit};
+LoaderRunOptions LoaderSetup::run_options(const Cursor& cursor) const {
+  LoaderRunOptions options{.order = schedule_->order,
+                           .cut = schedule_->cut.options(),
+                           .cursor = cursor,
+                           .end_epoch = request_.end_epoch,
+                           .fields = request_.fields,
+                           .on_error = request_.on_error,
+                           .seed = request_.order.seed,
+                           .memory_bytes = memory_bytes_,
+                           .threads = request_.threads,
+                           .depth = request_.depth,
+                           .held_warning = request_.held_warning,
+                           .held_limit = request_.held_limit};
   if (request_.has_items_per_epoch) options.end_epoch = cursor.epoch + 1;
   options.fetch.engine = request_.engine;
   for (const LoaderPart& part : request_.parts) {

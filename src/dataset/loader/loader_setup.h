@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "dataset/loader/loader.h"
 #include "dataset/loader/loader_order.h"
 #include "dataset/loader/loader_part.h"
+#include "dataset/loader/loader_run.h"
 #include "dataset/order/batch_cut.h"
 #include "dataset/order/cursor.h"
 #include "dataset/order/order.h"
@@ -57,7 +57,7 @@ struct LoaderRequest {
   /// more if more is needed.
   std::optional<std::uint64_t> memory_bytes = {};
 
-  /// As in LoaderOptions.
+  /// As in LoaderRunOptions.
   std::optional<std::uint64_t> end_epoch = 1;
   std::vector<FieldSpec> fields = {};
   OnError on_error = OnError::raise;
@@ -94,7 +94,7 @@ class LoaderSetup {
   /// Returns a cursor of this run.
   Cursor cursor(std::uint64_t epoch, std::uint64_t position) const;
   /// Returns the options of a run that starts at `cursor`, which cursor() returned.
-  Result<LoaderOptions> options_at(const Cursor& cursor) const;
+  Result<LoaderRunOptions> options_at(const Cursor& cursor) const;
 
   /// Returns a cursor of this run for check_cursor(): numbers that were not requested are 0, and
   /// the fingerprint is that of version 0.1 if `saved` has it.
@@ -145,7 +145,7 @@ class LoaderSetup {
       const OrderOptions& request, const std::shared_ptr<const SampleOrder>& list) const;
   Status set_first_line();
   Status set_memory();
-  LoaderOptions run_options(const Cursor& cursor) const;
+  LoaderRunOptions run_options(const Cursor& cursor) const;
 
   LoaderRequest request_;  // with batch size and tail filled in; list_ replaces `items`
   OrderBasis basis_;

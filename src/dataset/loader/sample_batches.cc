@@ -125,7 +125,7 @@ class SampleBatches final : public BatchMaker {
   Status set_row(std::size_t row, const FetchedRecord& record, BatchData& out) {
     if (!record.status.ok()) return record.status;
     const SampleRef& ref = out.samples[row];
-    const Dataset& dataset = *(*plan_.datasets)[ref.dataset];
+    const ShardDataset& dataset = *(*plan_.datasets)[ref.dataset];
     Status status = dataset.source().reader().split(record.bytes, record.offset_bytes, view_);
     const bool is_split = status.ok();
     if (is_split) status = columns_.set_row(row, view_, record.bytes);

@@ -18,7 +18,7 @@ std::uint64_t tokens_of(const TokenBins& packs) {
 /// `what`: "windows" or "packs".
 template <typename Units>
 Status check_alike(std::string_view what, const std::vector<std::shared_ptr<const Units>>& all,
-                   const LoaderOptions& options) {
+                   const LoaderRunOptions& options) {
   const std::size_t dataset_count = options.datasets.size();
   const bool is_widened = !options.fields.empty() && options.fields.front().dtype.has_value();
   if (all.size() != dataset_count)
@@ -45,7 +45,7 @@ Status check_alike(std::string_view what, const std::vector<std::shared_ptr<cons
 
 }  // namespace
 
-Result<TokenUnits> TokenUnits::make(const LoaderOptions& options) {
+Result<TokenUnits> TokenUnits::make(const LoaderRunOptions& options) {
   TokenUnits units;
   if (!options.windows.empty() && !options.packs.empty())
     return Status(Code::invalid_argument, "token windows or packs: not both");

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "dataset/loader/loader.h"
+#include "dataset/loader/loader_run.h"
 #include "dataset/order/sample_ref.h"
 #include "dataset/tokens/token_bins.h"
 #include "dataset/tokens/token_windows.h"
@@ -25,7 +25,7 @@ class TokenUnits {
   /// Takes `options.windows` or `options.packs`. `invalid_argument` unless there is one per
   /// dataset, all of the same length and, unless `options.fields` asks for int64, of the same
   /// dtype.
-  static Result<TokenUnits> make(const LoaderOptions& options);
+  static Result<TokenUnits> make(const LoaderRunOptions& options);
 
   bool is_any() const noexcept { return !windows_.empty() || !packs_.empty(); }
   bool is_packs() const noexcept { return !packs_.empty(); }

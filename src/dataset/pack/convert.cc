@@ -156,11 +156,11 @@ Status in_users_names(const Status& status, std::span<const Inflated> inflated) 
 }
 
 Result<PackReport> convert_files(FileOps& ops, const std::vector<std::string>& paths,
-                                 const std::string& directory, const Dataset::Options& source,
+                                 const std::string& directory, const ShardDataset::Options& source,
                                  const PackOptions& options) {
-  Dataset::Options open_options = source;
+  ShardDataset::Options open_options = source;
   open_options.index.stop = options.stop;
-  Result<std::shared_ptr<const Dataset>> dataset = Dataset::open(paths, open_options);
+  Result<std::shared_ptr<const ShardDataset>> dataset = ShardDataset::open(paths, open_options);
   if (!dataset.ok()) return dataset.status();
   const bool is_untold = (*dataset)->source().shard_format().has_lists;
   STOKER_ASSIGN(const ShardFormat* const format, parse_written_format(options.plan.format));
@@ -175,7 +175,7 @@ Result<PackReport> convert_files(FileOps& ops, const std::vector<std::string>& p
 }  // namespace
 
 Result<PackReport> convert(FileOps& ops, std::span<const std::string> patterns,
-                           const std::string& directory, const Dataset::Options& source,
+                           const std::string& directory, const ShardDataset::Options& source,
                            const PackOptions& options) {
   const std::shared_ptr<ObjectStore> store =
       source.source.store ? source.source.store : local_store();

@@ -5,8 +5,8 @@
 #include <span>
 #include <string>
 
-#include "dataset/dataset.h"
 #include "dataset/pack/pack.h"
+#include "dataset/shard_dataset.h"
 
 namespace stoker {
 
@@ -16,7 +16,7 @@ namespace stoker {
 /// all of them are first decompressed into `directory`'s `.stoker`, and removed from there at the
 /// end. A directory of compressed tars must not contain plain tars or an index.json.
 Result<PackReport> convert(FileOps& ops, std::span<const std::string> patterns,
-                           const std::string& directory, const Dataset::Options& source,
+                           const std::string& directory, const ShardDataset::Options& source,
                            const PackOptions& options);
 
 }  // namespace stoker

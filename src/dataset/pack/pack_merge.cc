@@ -77,7 +77,7 @@ Result<ShardSourceOptions> source_options(const PackJob& job) {
   return options;
 }
 
-/// Publishes the index that Dataset looks for, with a checksum per sample.
+/// Publishes the index that ShardDataset looks for, with a checksum per sample.
 Result<std::string> publish_index(FileOps& ops, const PathAt& directory, const PackJob& job,
                                   const std::vector<PackPart>& parts) {
   STOKER_ASSIGN(const ShardSourceOptions options, source_options(job));

@@ -44,7 +44,7 @@ Status check_sections(const Header& header, std::uint64_t file_bytes) {
   return {};
 }
 
-Status check_arguments(const Dataset& dataset, std::uint64_t length) {
+Status check_arguments(const ShardDataset& dataset, std::uint64_t length) {
   if (!dataset.source().token_dtype())
     return Status(
         Code::invalid_argument,
@@ -58,8 +58,8 @@ Status check_arguments(const Dataset& dataset, std::uint64_t length) {
 
 }  // namespace
 
-Result<TokenBins> TokenBins::parse(std::shared_ptr<const Dataset> dataset, std::uint64_t length,
-                                   std::span<const std::byte> bytes) {
+Result<TokenBins> TokenBins::parse(std::shared_ptr<const ShardDataset> dataset,
+                                   std::uint64_t length, std::span<const std::byte> bytes) {
   STOKER_TRY(check_arguments(*dataset, length));
   STOKER_ASSIGN(const Header header, check_header(bytes));
   TokenBins packs;
@@ -83,7 +83,8 @@ Result<TokenBins> TokenBins::parse(std::shared_ptr<const Dataset> dataset, std::
   return packs;
 }
 
-Result<TokenBins> TokenBins::open(std::shared_ptr<const Dataset> dataset, const Options& options) {
+Result<TokenBins> TokenBins::open(std::shared_ptr<const ShardDataset> dataset,
+                                  const Options& options) {
   STOKER_TRY(check_arguments(*dataset, options.length));
   std::optional<TokenBins> taken;
   const auto keep = [&](std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {

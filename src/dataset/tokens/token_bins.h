@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "dataset/dataset.h"
 #include "dataset/index/checked_blocks.h"
+#include "dataset/shard_dataset.h"
 #include "formats/dtype.h"
 #include "io/files/file_ops.h"
 #include "stoker/status.h"
@@ -57,16 +57,17 @@ class TokenBins {
   /// Opens the packs of a dataset of tokens (see TokenWindows); builds them if there is no matching
   /// file. One process builds, others wait for it. `invalid_argument` for other datasets, for a
   /// length of 0 or above kLengthMax, and if there are no tokens.
-  static Result<TokenBins> open(std::shared_ptr<const Dataset> dataset, const Options& options);
+  static Result<TokenBins> open(std::shared_ptr<const ShardDataset> dataset,
+                                const Options& options);
 
   /// Opens packs in memory; `bytes` must outlive the result. `corrupt` if the frame is damaged,
   /// `unsupported` for another major version, `not_found` if the packs are of other samples or
   /// another length.
-  static Result<TokenBins> parse(std::shared_ptr<const Dataset> dataset, std::uint64_t length,
+  static Result<TokenBins> parse(std::shared_ptr<const ShardDataset> dataset, std::uint64_t length,
                                  std::span<const std::byte> bytes);
 
   /// Packs all documents and returns the file's bytes, without publishing them.
-  static Result<std::vector<std::byte>> build(const Dataset& dataset, std::uint64_t length,
+  static Result<std::vector<std::byte>> build(const ShardDataset& dataset, std::uint64_t length,
                                               const std::stop_token& stop = {});
 
   std::uint64_t count() const noexcept { return pack_count_; }
@@ -88,7 +89,7 @@ class TokenBins {
   TokenBins() = default;
   Result<std::uint64_t> entry(std::uint64_t number) const;
 
-  std::shared_ptr<const Dataset> dataset_;
+  std::shared_ptr<const ShardDataset> dataset_;
   std::shared_ptr<const void> mapping_;  // keeps entries_ alive
   CheckedBlocks entries_;
   Dtype dtype_ = Dtype::int32;

@@ -23,7 +23,8 @@ struct Packed {
   std::uint64_t pack_count = 0;
 };
 
-Result<Packed> pack_all(const Dataset& dataset, std::uint64_t length, const std::stop_token& stop) {
+Result<Packed> pack_all(const ShardDataset& dataset, std::uint64_t length,
+                        const std::stop_token& stop) {
   const std::uint64_t token_bytes = dtype_size_bytes(*dataset.source().token_dtype());
   BestFit packs(static_cast<std::uint32_t>(length));
   Packed packed;
@@ -81,7 +82,7 @@ void put(std::vector<std::byte>& out, const Digest128& digest) {
 
 }  // namespace
 
-Result<std::vector<std::byte>> TokenBins::build(const Dataset& dataset, std::uint64_t length,
+Result<std::vector<std::byte>> TokenBins::build(const ShardDataset& dataset, std::uint64_t length,
                                                 const std::stop_token& stop) {
   STOKER_ASSIGN(const Packed packed, pack_all(dataset, length, stop));
   if (packed.pieces.empty())

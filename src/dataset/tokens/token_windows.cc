@@ -25,7 +25,7 @@ Result<ByteRange> stream_of(const Index& index, const IndexedShard& shard) {
 
 }  // namespace
 
-Result<TokenWindows> TokenWindows::make(const Dataset& dataset, const Options& options) {
+Result<TokenWindows> TokenWindows::make(const ShardDataset& dataset, const Options& options) {
   const std::optional<Dtype> dtype = dataset.source().token_dtype();
   if (!dtype)
     return refuse("the shards are " + std::string(dataset.source().format()) +

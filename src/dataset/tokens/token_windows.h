@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "dataset/dataset.h"
+#include "dataset/shard_dataset.h"
 #include "formats/dtype.h"
 #include "formats/shard_format.h"
 #include "stoker/status.h"
@@ -38,7 +38,7 @@ class TokenWindows {
   /// Makes the windows of a dataset of tokens: Megatron, .npy, raw, counted, shard001, and
   /// LitData's token chunks. `invalid_argument` for other datasets, for a window of 0, and if every
   /// shard is shorter than one window.
-  static Result<TokenWindows> make(const Dataset& dataset, const Options& options);
+  static Result<TokenWindows> make(const ShardDataset& dataset, const Options& options);
 
   /// The options, with the stride filled in.
   const Options& options() const noexcept { return options_; }

@@ -15,14 +15,14 @@ namespace fs = std::filesystem;
 
 class GenerationsTest : public ::testing::Test {
  protected:
-  std::unique_ptr<Checkpointer> start(const CheckpointParent& parent = {}) const {
-    CheckpointerOptions options = quiet_options(dir_.path());
+  std::unique_ptr<CheckpointSaver> start(const CheckpointParent& parent = {}) const {
+    SaverOptions options = quiet_options(dir_.path());
     options.retention.keep_last = 1;
     options.retention.keep_best = KeepBest{.metric = "val"};
     if (parent.generation > 0) options.parent = parent;
     return make_saver(std::move(options));
   }
-  void save(Checkpointer& saver, std::uint64_t step) const {
+  void save(CheckpointSaver& saver, std::uint64_t step) const {
     const Result<Pending> pending = saver.save(request_of(step, {counted("w", 50, 1)}));
     ASSERT_TRUE(pending.ok()) << pending.status().message();
     ASSERT_TRUE(pending->wait().ok()) << pending->wait().message();
@@ -30,7 +30,7 @@ class GenerationsTest : public ::testing::Test {
   std::uint64_t generation_of(std::uint64_t step) const {
     return manifest_in(dir_.file(step_name(step))).generation;
   }
-  void save_with(Checkpointer& saver, std::uint64_t step, double value) const {
+  void save_with(CheckpointSaver& saver, std::uint64_t step, double value) const {
     save(saver, step);
     ASSERT_TRUE(
         annotate_checkpoint(opened(dir_.path()), step, generation_of(step), {{"val", value}}).ok());

@@ -20,9 +20,9 @@ using testing::request_of;
 
 std::uint64_t save(const std::string& directory, std::uint64_t step, float first,
                    std::optional<CheckpointParent> parent = {}) {
-  CheckpointerOptions options = quiet_options(directory);
+  SaverOptions options = quiet_options(directory);
   options.parent = parent;
-  const Result<std::unique_ptr<Checkpointer>> saver = Checkpointer::make(std::move(options));
+  const Result<std::unique_ptr<CheckpointSaver>> saver = CheckpointSaver::make(std::move(options));
   EXPECT_TRUE(saver.ok());
   const std::vector<OwnedTensor> tensors = {counted("w", 1000, first)};
   const Result<Pending> pending = (*saver)->save(request_of(step, tensors));
@@ -87,10 +87,10 @@ TEST(HistoryTest, a_save_that_removes_nothing_looks_at_no_manifest_but_its_own) 
     std::atomic<int> count = 0;
   } ops;
   const testing::TempDir dir;
-  CheckpointerOptions options = quiet_options(dir.path());
+  SaverOptions options = quiet_options(dir.path());
   options.ops = &ops;
   options.retention = {.keep_last = 3};
-  const Result<std::unique_ptr<Checkpointer>> saver = Checkpointer::make(std::move(options));
+  const Result<std::unique_ptr<CheckpointSaver>> saver = CheckpointSaver::make(std::move(options));
   ASSERT_TRUE(saver.ok());
   const std::vector<OwnedTensor> tensors = {counted("w", 1000, 1)};
   for (const std::uint64_t step : {1U, 2U, 3U}) {

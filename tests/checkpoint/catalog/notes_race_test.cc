@@ -41,7 +41,7 @@ class SavingRun {
  public:
   SavingRun(const std::string& directory, const RetentionRules& rules,
             FileOps& ops = posix_file_ops()) {
-    CheckpointerOptions options = quiet_options(directory);
+    SaverOptions options = quiet_options(directory);
     options.ops = &ops;
     options.retention = rules;
     options.copy_threads = 1;
@@ -59,7 +59,7 @@ class SavingRun {
   void close() const { EXPECT_TRUE(saver_->close().ok()); }
 
  private:
-  std::unique_ptr<Checkpointer> saver_;
+  std::unique_ptr<CheckpointSaver> saver_;
   std::uint64_t step_ = 0;
 };
 

@@ -40,7 +40,7 @@ TEST_F(DeviceCopierTest, host_tensors_alone_use_no_device) {
 }
 
 TEST_F(DeviceCopierTest, tensors_of_two_devices_and_the_host_pass_through_a_ring_of_two_chunks) {
-  CheckpointerOptions small = options();
+  SaverOptions small = options();
   small.memory_bytes = 1;
   const auto saver = make_saver(std::move(small));
   const std::vector<float> a = iota(3 * kMiB, 1);
@@ -87,7 +87,7 @@ TEST_F(DeviceCopierTest, many_small_tensors_are_gathered_on_the_device) {
 TEST_F(DeviceCopierTest, without_memory_for_the_gather_they_are_copied_one_by_one) {
   fake_.set_memory_left(0);
   std::string reason;
-  CheckpointerOptions own = options();
+  SaverOptions own = options();
   own.copier =
       make_device_copier({.find_driver = [this] { return Result(&fake_.table()); },
                           .memory = memory_,

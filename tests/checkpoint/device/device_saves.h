@@ -34,8 +34,8 @@ inline std::vector<std::byte> raw(const std::vector<float>& values) {
 /// Saves from the devices of a fake driver.
 class DeviceSaves : public ::testing::Test {
  protected:
-  CheckpointerOptions options(const std::string& directory = {}) {
-    CheckpointerOptions options = quiet_options(directory.empty() ? dir_.path() : directory);
+  SaverOptions options(const std::string& directory = {}) {
+    SaverOptions options = quiet_options(directory.empty() ? dir_.path() : directory);
     options.copier = make_device_copier({.find_driver = [this] { return Result(&fake_.table()); },
                                          .memory = memory_,
                                          .thread_count = 2});

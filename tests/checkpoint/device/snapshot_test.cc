@@ -77,7 +77,7 @@ TEST_F(SnapshotTest, what_does_not_fit_is_copied_before_the_save_returns) {
 TEST_F(SnapshotTest, without_memory_or_through_a_ring_the_save_waits_for_its_copies) {
   for (const bool is_ring : {false, true}) {
     const TempDir dir;
-    CheckpointerOptions own = options(dir.path());
+    SaverOptions own = options(dir.path());
     if (is_ring) own.memory_bytes = 1;
     const auto saver = make_saver(std::move(own));
     const Result<Pending> pending =
@@ -128,7 +128,7 @@ TEST_F(SnapshotTest, its_memory_may_come_from_the_driver_and_is_freed) {
 }
 
 TEST_F(SnapshotTest, a_replaced_save_ends_its_drain_before_its_memory_is_used_again) {
-  CheckpointerOptions own = options();
+  SaverOptions own = options();
   own.in_flight = 2;
   own.late = LatePolicy::replace;
   const auto saver = make_saver(std::move(own));
@@ -148,7 +148,7 @@ TEST_F(SnapshotTest, a_replaced_save_ends_its_drain_before_its_memory_is_used_ag
 }
 
 TEST_F(SnapshotTest, a_writer_that_fails_during_the_drain_fails_the_save_and_the_next_one_works) {
-  CheckpointerOptions own = options();
+  SaverOptions own = options();
   FakeSignal failed;
   own.engine = [&failed]() -> Result<std::unique_ptr<Engine>> {
     if (failed.is_set()) return make_engine(EngineKind::sync, {.depth = 8});
@@ -210,7 +210,7 @@ TEST_P(HangingDeviceTest,
 }
 
 TEST_F(SnapshotTest, a_save_that_replaces_one_waits_for_its_device_until_the_deadline) {
-  CheckpointerOptions own = options();
+  SaverOptions own = options();
   own.in_flight = 2;
   own.late = LatePolicy::replace;
   const auto saver = make_saver(std::move(own));

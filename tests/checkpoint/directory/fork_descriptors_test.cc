@@ -64,7 +64,7 @@ TEST_P(ForkDescriptorsTest, a_child_of_a_save_keeps_no_file_of_it) {
   const std::string run = fs::canonical(dir.path()).string();  // as /proc names it
   Gate gate("checkpoint.preallocated");
   GatedFileOps ops(gate);
-  CheckpointerOptions options = quiet_options(run);
+  SaverOptions options = quiet_options(run);
   options.ops = &ops;
   options.file.policy = GetParam();
   options.retention.keep_last = 1;

@@ -51,7 +51,7 @@ class MountedTest : public ::testing::Test {
     EXPECT_EQ(contents_of(dir_.file("precious/file")), "kept");
     EXPECT_EQ(contents_of(dir_.file("precious/folder/file")), "kept too");
   }
-  static Status save(Checkpointer& saver, std::uint64_t step) {
+  static Status save(CheckpointSaver& saver, std::uint64_t step) {
     const Result<Pending> pending = saver.save(request_of(step, {counted("w", 50, 1)}));
     return pending.ok() ? pending->wait() : pending.status();
   }
@@ -61,7 +61,7 @@ class MountedTest : public ::testing::Test {
 
 TEST_F(MountedTest, retention_reports_what_is_mounted_in_a_checkpoint_and_leaves_it) {
   const std::string run = dir_.file("run");
-  CheckpointerOptions options = quiet_options(run);
+  SaverOptions options = quiet_options(run);
   const auto saver = make_saver(options);
   for (const std::uint64_t step : {1U, 2U, 3U}) ASSERT_TRUE(save(*saver, step).ok());
   ASSERT_TRUE(saver->close().ok());

@@ -65,7 +65,7 @@ class OverlayTest : public ::testing::Test {
     for (const std::uint64_t step : steps) save(*saver, step);
     ASSERT_TRUE(saver->close().ok());
   }
-  static void save(Checkpointer& saver, std::uint64_t step) {
+  static void save(CheckpointSaver& saver, std::uint64_t step) {
     const Result<Pending> pending =
         saver.save(request_of(step, {counted("w", 50, static_cast<float>(step))}));
     ASSERT_TRUE(pending.ok()) << pending.status().message();
@@ -117,7 +117,7 @@ TEST_F(OverlayTest, a_leftover_of_a_writer_in_the_lower_layer_stops_nobody) {
 TEST_F(OverlayTest, retention_leaves_what_it_cannot_move_and_removes_the_rest) {
   save_below({1, 2});
   SKIP_WITHOUT_OVERLAY();
-  CheckpointerOptions options = quiet_options(overlay_->merged());
+  SaverOptions options = quiet_options(overlay_->merged());
   options.retention.keep_last = 1;
   const auto saver = make_saver(std::move(options));
   for (const std::uint64_t step : {3U, 4U, 5U}) save(*saver, step);
@@ -148,7 +148,7 @@ TEST_F(OverlayTest, a_step_of_the_lower_layer_can_be_restored_and_continued) {
   save_below({1});
   SKIP_WITHOUT_OVERLAY();
   expect_whole_and_readable();
-  CheckpointerOptions options = quiet_options(overlay_->merged());
+  SaverOptions options = quiet_options(overlay_->merged());
   options.parent = CheckpointParent{.step = 1, .generation = 1};
   const auto saver = make_saver(std::move(options));
   EXPECT_EQ(saver->save(request_of(1, {counted("w", 50, 1)})).status().code(),
@@ -162,7 +162,7 @@ TEST_F(OverlayTest, a_step_of_the_lower_layer_can_be_restored_and_continued) {
 TEST_F(OverlayTest, a_rewound_run_is_told_that_a_step_of_the_lower_layer_cannot_be_saved_again) {
   save_below({1, 2});
   SKIP_WITHOUT_OVERLAY();
-  CheckpointerOptions options = quiet_options(overlay_->merged());
+  SaverOptions options = quiet_options(overlay_->merged());
   options.parent = CheckpointParent{.step = 1, .generation = 1};
   const auto saver = make_saver(std::move(options));
   const Result<Pending> pending = saver->save(request_of(2, {counted("w", 50, 2)}));

@@ -134,8 +134,8 @@ SaveRequest hinted_request(std::uint64_t step, const std::vector<OwnedTensor>& t
   return request;
 }
 
-CheckpointerOptions planted_options(const std::string& directory) {
-  CheckpointerOptions options = quiet_options(directory);
+SaverOptions planted_options(const std::string& directory) {
+  SaverOptions options = quiet_options(directory);
   options.copy_threads = 1;
   options.group_limits.group_bytes_min = 1;
   options.lock.token = kToken;
@@ -298,7 +298,7 @@ class PlantedCase {
   }
   Status save(std::uint64_t step, const RetentionRules& rules,
               const std::optional<CheckpointParent>& parent) const {
-    CheckpointerOptions options = planted_options(dir());
+    SaverOptions options = planted_options(dir());
     options.ops = &ops_;
     options.retention = rules;
     options.parent = parent;

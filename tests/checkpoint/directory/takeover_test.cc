@@ -22,7 +22,7 @@
 #include "base/mutex.h"
 #include "checkpoint/catalog/notes.h"
 #include "checkpoint/inspect/verify.h"
-#include "checkpoint/save/checkpointer.h"
+#include "checkpoint/save/checkpoint_saver.h"
 #include "checkpoint/save_support.h"
 #include "io/files/forwarding_file_ops.h"
 #include "support/in_child.h"
@@ -176,7 +176,7 @@ class Host {
     std::string line = {};
   };
   Host(HostFileOps& ops, const Options& options) : ops_(ops), options_(options) {
-    CheckpointerOptions made = testing::quiet_options(options.directory);
+    SaverOptions made = testing::quiet_options(options.directory);
     made.ops = &ops;
     made.retention = options.retention;
     made.parent = options.parent;
@@ -218,7 +218,7 @@ class Host {
   HostFileOps& ops_;
   const Options options_;
   Deadline now_ = Clock::now();
-  std::unique_ptr<Checkpointer> saver_;
+  std::unique_ptr<CheckpointSaver> saver_;
   std::uint64_t generation_ = 0;
   Status last_error_;
 };

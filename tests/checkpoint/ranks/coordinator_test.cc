@@ -46,8 +46,8 @@ void on_every_rank(Body&& body) {
     threads.emplace_back([&body, rank] { body(rank); });
 }
 
-CheckpointerOptions rank_options(const std::string& directory, std::uint32_t rank) {
-  CheckpointerOptions options = quiet_options(directory);
+SaverOptions rank_options(const std::string& directory, std::uint32_t rank) {
+  SaverOptions options = quiet_options(directory);
   options.coordinator = coordinator_of(directory, rank);
   return options;
 }
@@ -168,7 +168,7 @@ TEST(CoordinatorTest, what_ranks_tell_each_other_survives_the_journey) {
 TEST(ShardedSaveTest, every_rank_writes_its_own_file_of_one_checkpoint) {
   const testing::TempDir dir;
   on_every_rank([&](std::uint32_t rank) {
-    auto saver = Checkpointer::make(rank_options(dir.path(), rank));
+    auto saver = CheckpointSaver::make(rank_options(dir.path(), rank));
     ASSERT_TRUE(saver.ok());
     const std::vector<OwnedTensor> tensors = tensors_of(rank);
     for (const std::uint64_t step : {1U, 2U, 3U}) {
@@ -193,13 +193,13 @@ TEST(ShardedSaveTest, every_rank_writes_its_own_file_of_one_checkpoint) {
 TEST(ShardedSaveTest, a_rank_that_fails_fails_the_checkpoint_everywhere_and_is_named) {
   const testing::TempDir dir;
   on_every_rank([&](std::uint32_t rank) {
-    CheckpointerOptions options = rank_options(dir.path(), rank);
+    SaverOptions options = rank_options(dir.path(), rank);
     bool is_broken = rank == 2;
     options.engine = [&]() -> Result<std::unique_ptr<Engine>> {
       if (std::exchange(is_broken, false)) return Status(Code::io_error, "broken disk");
       return make_engine(EngineKind::sync, {});
     };
-    auto saver = Checkpointer::make(std::move(options));
+    auto saver = CheckpointSaver::make(std::move(options));
     ASSERT_TRUE(saver.ok());
     const std::vector<OwnedTensor> tensors = tensors_of(rank);
     const Result<Pending> pending = (*saver)->save(request_of(1, tensors));
@@ -222,7 +222,7 @@ TEST(ShardedSaveTest, a_rank_that_fails_fails_the_checkpoint_everywhere_and_is_n
 TEST(ShardedSaveTest, what_cannot_be_saved_on_one_rank_is_refused_on_all) {
   const testing::TempDir dir;
   on_every_rank([&](std::uint32_t rank) {
-    auto saver = Checkpointer::make(rank_options(dir.path(), rank));
+    auto saver = CheckpointSaver::make(rank_options(dir.path(), rank));
     ASSERT_TRUE(saver.ok());
     const std::vector<OwnedTensor> tensors = tensors_of(rank);  // must outlive the save
     SaveRequest request = request_of(1, tensors);
@@ -241,9 +241,9 @@ TEST(ShardedSaveTest, a_missing_rank_fails_the_save_by_the_deadline) {
   const testing::TempDir dir;
   on_every_rank([&](std::uint32_t rank) {
     if (rank == 2) return;
-    CheckpointerOptions options = rank_options(dir.path(), rank);
+    SaverOptions options = rank_options(dir.path(), rank);
     if (rank == 0) options.deadline = std::chrono::milliseconds(200);
-    auto saver = Checkpointer::make(std::move(options));
+    auto saver = CheckpointSaver::make(std::move(options));
     ASSERT_TRUE(saver.ok());
     const std::vector<OwnedTensor> tensors = tensors_of(rank);  // must outlive the save
     SaveRequest request = request_of(1, tensors);

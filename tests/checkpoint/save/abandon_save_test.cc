@@ -112,7 +112,7 @@ class AbandonSaveTest : public ::testing::Test {
   }
 
   void save(std::uint32_t rank) {
-    CheckpointerOptions options = quiet_options(dir_.path());
+    SaverOptions options = quiet_options(dir_.path());
     options.coordinator = std::make_shared<TestCoordinator>(dir_.path(), rank, hooks_[rank]);
     if (rank == 0 && stopped_ != nullptr) options.ops = stopped_.get();
     if (rank == 0) options.deadline = deadline_;
@@ -129,7 +129,7 @@ class AbandonSaveTest : public ::testing::Test {
   }
 
   /// The first error is told to all before.
-  static void save_next(Checkpointer& saver, const std::vector<OwnedTensor>& tensors) {
+  static void save_next(CheckpointSaver& saver, const std::vector<OwnedTensor>& tensors) {
     EXPECT_FALSE(saver.save(request_of(2, tensors)).ok());
     const Result<Pending> next = saver.save(request_of(2, tensors));
     ASSERT_TRUE(next.ok()) << next.status().message();

@@ -58,7 +58,7 @@ class MortalFileOps final : public testing::HookedFileOps {
 std::set<std::string> crash(std::uint32_t victim, const std::string& at) {
   PlacedRanks run;
   MortalFileOps ops;
-  const auto keep_two = [&](std::uint32_t rank, CheckpointerOptions& options) {
+  const auto keep_two = [&](std::uint32_t rank, SaverOptions& options) {
     options.retention.keep_last = 2;
     if (rank == victim) options.ops = &ops;
   };
@@ -83,7 +83,7 @@ std::set<std::string> crash(std::uint32_t victim, const std::string& at) {
   EXPECT_TRUE(run.damages().empty());
 
   // The run continues, with the step that may be on some nodes only, and then another.
-  run.start([](std::uint32_t, CheckpointerOptions& options) { options.retention.keep_last = 2; });
+  run.start([](std::uint32_t, SaverOptions& options) { options.retention.keep_last = 2; });
   for (std::uint64_t step = restored + 1; step <= 5; ++step)
     for (const Status& end : run.save(step)) EXPECT_TRUE(end.ok()) << end.message();
   run.end();

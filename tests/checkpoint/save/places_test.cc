@@ -244,7 +244,7 @@ TEST_F(PlacesTest, a_node_with_an_empty_disk_ends_the_restore) {
 }
 
 TEST_F(PlacesTest, retention_keeps_the_same_on_all_nodes) {
-  const auto keep_two = [](std::uint32_t, CheckpointerOptions& options) {
+  const auto keep_two = [](std::uint32_t, SaverOptions& options) {
     options.retention.keep_last = 2;
   };
   run_.start(keep_two);
@@ -268,7 +268,7 @@ TEST_F(PlacesTest, retention_keeps_the_same_on_all_nodes) {
 }
 
 TEST_F(PlacesTest, a_pin_on_one_node_keeps_the_checkpoint_on_all) {
-  const auto keep_one = [](std::uint32_t, CheckpointerOptions& options) {
+  const auto keep_one = [](std::uint32_t, SaverOptions& options) {
     options.retention.keep_last = 1;
   };
   run_.start(keep_one);
@@ -281,7 +281,7 @@ TEST_F(PlacesTest, a_pin_on_one_node_keeps_the_checkpoint_on_all) {
 }
 
 TEST_F(PlacesTest, what_one_node_has_lost_the_others_keep_by_their_rules) {
-  const auto keep_three = [](std::uint32_t, CheckpointerOptions& options) {
+  const auto keep_three = [](std::uint32_t, SaverOptions& options) {
     options.retention.keep_last = 3;
   };
   run_.start(keep_three);
@@ -294,7 +294,7 @@ TEST_F(PlacesTest, what_one_node_has_lost_the_others_keep_by_their_rules) {
 }
 
 TEST_F(PlacesTest, the_notes_of_any_node_decide_for_all) {
-  const auto keep_best = [](std::uint32_t, CheckpointerOptions& options) {
+  const auto keep_best = [](std::uint32_t, SaverOptions& options) {
     options.retention.keep_best = KeepBest{.metric = "loss"};
   };
   for (const std::uint32_t annotated : {0U, 2U}) {
@@ -318,7 +318,7 @@ TEST_F(PlacesTest, the_notes_of_any_node_decide_for_all) {
 TEST_F(PlacesTest, rules_that_only_one_node_has_remove_nothing) {
   for (const std::uint32_t with_rules : {0U, 2U}) {
     PlacedRanks run;
-    run.start([&](std::uint32_t rank, CheckpointerOptions& options) {
+    run.start([&](std::uint32_t rank, SaverOptions& options) {
       if (rank == with_rules) options.retention.keep_last = 1;
     });
     for (const std::uint64_t step : {1U, 2U})
@@ -375,7 +375,7 @@ class PlaceFaultTest : public PlacesTest {
                               path->text().find(part) != std::string::npos;
           return is_hit ? Status::from_errno(error, called, path->text()) : Status();
         });
-    return [this, rank](std::uint32_t one, CheckpointerOptions& options) {
+    return [this, rank](std::uint32_t one, SaverOptions& options) {
       if (one == rank) options.ops = ops_.get();
     };
   }
@@ -386,7 +386,7 @@ class PlaceFaultTest : public PlacesTest {
 
 TEST_F(PlaceFaultTest, notes_that_one_node_cannot_list_cost_no_save) {
   PlacedRanks::Change change = breaking(2, "list_names", "notes", EIO);
-  run_.start([&](std::uint32_t rank, CheckpointerOptions& options) {
+  run_.start([&](std::uint32_t rank, SaverOptions& options) {
     change(rank, options);
     options.retention.keep_last = 1;
   });
@@ -422,7 +422,7 @@ class PinningFileOps final : public testing::HookedFileOps {
 
 TEST_F(PlacesTest, a_pin_set_during_a_save_keeps_the_checkpoint_on_all_nodes) {
   PinningFileOps ops(run_.directory(2));
-  run_.start([&](std::uint32_t rank, CheckpointerOptions& options) {
+  run_.start([&](std::uint32_t rank, SaverOptions& options) {
     options.retention.keep_last = 1;
     if (rank == 2) options.ops = &ops;
   });
@@ -514,7 +514,7 @@ TEST_F(PlacesTest, one_directory_that_nodes_share_is_refused_as_private) {
   PlacedRanks run;
   const std::string shared = run.directory(0);
   std::atomic<int> waits = 0;
-  run.start([&](std::uint32_t rank, CheckpointerOptions& options) {
+  run.start([&](std::uint32_t rank, SaverOptions& options) {
     options.directory = shared;
     options.lock.timeout = std::chrono::minutes(30);
     options.lock.now = [&] { return Deadline() + waits.load() * std::chrono::seconds(10); };
@@ -537,7 +537,7 @@ TEST_F(PlacesTest, one_directory_that_nodes_share_is_refused_as_private) {
 TEST_F(PlacesTest, ranks_with_different_settings_are_refused) {
   for (const std::uint32_t other : {0U, 2U}) {
     PlacedRanks run;
-    run.start([&](std::uint32_t rank, CheckpointerOptions& options) {
+    run.start([&](std::uint32_t rank, SaverOptions& options) {
       options.has_private_disks = rank != other;
     });
     for (const Status& end : run.save(1)) {
@@ -549,8 +549,7 @@ TEST_F(PlacesTest, ranks_with_different_settings_are_refused) {
 }
 
 TEST_F(PlacesTest, directories_that_nodes_do_not_share_are_refused_as_shared) {
-  run_.start(
-      [](std::uint32_t, CheckpointerOptions& options) { options.has_private_disks = false; });
+  run_.start([](std::uint32_t, SaverOptions& options) { options.has_private_disks = false; });
   for (const Status& end : run_.save(1)) {
     EXPECT_FALSE(end.ok());
     EXPECT_NE(end.message().find("disks=\"private\""), std::string::npos) << end.message();
@@ -560,7 +559,7 @@ TEST_F(PlacesTest, directories_that_nodes_do_not_share_are_refused_as_shared) {
 
 TEST_F(PlacesTest, ranks_of_one_directory_save_an_ordinary_checkpoint) {
   const std::string one = run_.directory(0);
-  run_.start([&](std::uint32_t, CheckpointerOptions& options) { options.directory = one; });
+  run_.start([&](std::uint32_t, SaverOptions& options) { options.directory = one; });
   save_all({1});
   run_.end();
   EXPECT_TRUE(manifest_in(run_.step_directory(0, 1)).places.empty());

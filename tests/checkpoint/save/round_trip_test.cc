@@ -21,8 +21,8 @@ std::vector<OwnedTensor> tensors_at(std::uint64_t step) {
   return {counted("frozen", 1'300'000, 0), counted("trained", 5000, static_cast<float>(step))};
 }
 
-void save_steps(CheckpointerOptions options, std::initializer_list<std::uint64_t> steps) {
-  Result<std::unique_ptr<Checkpointer>> saver = Checkpointer::make(std::move(options));
+void save_steps(SaverOptions options, std::initializer_list<std::uint64_t> steps) {
+  Result<std::unique_ptr<CheckpointSaver>> saver = CheckpointSaver::make(std::move(options));
   ASSERT_TRUE(saver.ok()) << saver.status().message();
   for (const std::uint64_t step : steps) {
     const std::vector<OwnedTensor> tensors = tensors_at(step);
@@ -74,7 +74,7 @@ TEST(CheckpointRoundTripTest, what_was_saved_verifies_and_comes_back) {
 
 TEST(CheckpointRoundTripTest, retention_after_each_commit_harms_no_linked_file) {
   const TempDir dir;
-  CheckpointerOptions options = quiet_options(dir.path());
+  SaverOptions options = quiet_options(dir.path());
   options.retention = {.keep_last = 2};
   save_steps(options, {10, 20, 30, 40, 50});
   expect_no_damage(dir.path(), 2);
@@ -93,7 +93,7 @@ TEST(CheckpointRoundTripTest, a_rewound_run_leaves_what_it_replaced_restorable_b
   save_steps(quiet_options(dir.path()), {10, 20, 30});
   const std::uint64_t generation =
       list_checkpoints(opened(dir.path()))->find(step_name(10))->generation;
-  CheckpointerOptions options = quiet_options(dir.path());
+  SaverOptions options = quiet_options(dir.path());
   options.parent = CheckpointParent{10, generation};
   save_steps(options, {20});
   const Result<Catalog> catalog = list_checkpoints(opened(dir.path()));

@@ -38,8 +38,8 @@ std::vector<OwnedTensor> tensors_of(float first) {
   return {counted("w", 3'000, first), counted("frozen", 1'000, 0)};
 }
 
-CheckpointerOptions fault_options(const std::string& directory, FileOps& ops) {
-  CheckpointerOptions options = quiet_options(directory);
+SaverOptions fault_options(const std::string& directory, FileOps& ops) {
+  SaverOptions options = quiet_options(directory);
   options.ops = &ops;
   options.group_limits.group_bytes_min = 1;
   return options;
@@ -61,14 +61,14 @@ struct FaultyWork {
   friend void PrintTo(const FaultyWork& work, std::ostream* out) { *out << work.name; }
 };
 
-void must_save(Checkpointer& saver, std::uint64_t step) {
+void must_save(CheckpointSaver& saver, std::uint64_t step) {
   const std::vector<OwnedTensor> tensors = tensors_of(1);
   const Result<Pending> pending = saver.save(hinted_request(step, tensors));
   ASSERT_TRUE(pending.ok() && pending->wait().ok());
 }
 
 void prepare(const std::string& root, const FaultyWork& work) {
-  Result<std::unique_ptr<Checkpointer>> first = Checkpointer::make(quiet_options(root));
+  Result<std::unique_ptr<CheckpointSaver>> first = CheckpointSaver::make(quiet_options(root));
   ASSERT_TRUE(first.ok());
   must_save(**first, 1);
   if (work.is_rewound) must_save(**first, 2);
@@ -110,7 +110,7 @@ void expect_sound(const std::string& root, const FaultyWork& work,
 
 /// The next writer saves as if nothing had been, and finds nothing in its way.
 void expect_next_save_works(const std::string& root, const FaultyWork& work) {
-  Result<std::unique_ptr<Checkpointer>> next = Checkpointer::make(quiet_options(root));
+  Result<std::unique_ptr<CheckpointSaver>> next = CheckpointSaver::make(quiet_options(root));
   ASSERT_TRUE(next.ok());
   const std::vector<OwnedTensor> tensors = tensors_of(9);
   const Result<Pending> pending = (*next)->save(hinted_request(4, tensors));
@@ -130,11 +130,11 @@ class SaveFaultsTest : public ::testing::TestWithParam<std::tuple<int, FaultyWor
   static std::map<std::uint64_t, std::optional<SaveOutcome>> save_two(const std::string& root,
                                                                       FaultyFileOps& ops) {
     const FaultyWork& work = std::get<1>(GetParam());
-    CheckpointerOptions options = fault_options(root, ops);
+    SaverOptions options = fault_options(root, ops);
     options.retention = work.retention;
     if (work.is_rewound) options.parent = CheckpointParent{.step = 1, .generation = 1};
     std::map<std::uint64_t, std::optional<SaveOutcome>> outcomes;
-    Result<std::unique_ptr<Checkpointer>> saver = Checkpointer::make(std::move(options));
+    Result<std::unique_ptr<CheckpointSaver>> saver = CheckpointSaver::make(std::move(options));
     EXPECT_TRUE(saver.ok());
     for (const std::uint64_t step : {2U, 3U}) {  // the second one links
       const std::vector<OwnedTensor> tensors = tensors_of(static_cast<float>(step));
@@ -196,7 +196,7 @@ TEST(SaveWriteFaultsTest, any_failing_or_short_write_fails_its_save_and_no_other
       ASSERT_LT(fault, kFaultsMax);
       const testing::TempDir dir(fast_parent());
       int engines = 0;
-      CheckpointerOptions options = quiet_options(dir.path());
+      SaverOptions options = quiet_options(dir.path());
       options.engine = [&]() -> Result<std::unique_ptr<Engine>> {
         STOKER_ASSIGN(std::unique_ptr<Engine> target,
                       make_engine(EngineKind::threads, {.depth = 4}));
@@ -204,7 +204,7 @@ TEST(SaveWriteFaultsTest, any_failing_or_short_write_fails_its_save_and_no_other
         return std::unique_ptr<Engine>(
             std::make_unique<FaultyEngine>(std::move(target), fault, result));
       };
-      Result<std::unique_ptr<Checkpointer>> saver = Checkpointer::make(std::move(options));
+      Result<std::unique_ptr<CheckpointSaver>> saver = CheckpointSaver::make(std::move(options));
       ASSERT_TRUE(saver.ok());
       const std::vector<OwnedTensor> tensors{counted("w", 2'500'000, 1)};  // three chunks
       const Result<Pending> pending = (*saver)->save(request_of(1, tensors));

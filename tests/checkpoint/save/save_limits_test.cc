@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "checkpoint/save/checkpointer.h"
+#include "checkpoint/save/checkpoint_saver.h"
 #include "checkpoint/save_support.h"
 #include "io/files/forwarding_file_ops.h"
 #include "support/stuck_engine.h"
@@ -22,7 +22,7 @@ using testing::request_of;
 
 TEST(SaveLimitsTest, a_rate_that_cannot_be_kept_before_the_deadline_fails_the_save_by_then) {
   const testing::TempDir dir;
-  CheckpointerOptions options = quiet_options(dir.path());
+  SaverOptions options = quiet_options(dir.path());
   options.deadline = std::chrono::hours(1);
   options.rate_limit_bytes_per_s = 1'000;  // more than an hour for a chunk
   const auto saver = make_saver(std::move(options));
@@ -42,9 +42,9 @@ TEST(SaveLimitsTest, a_rate_that_cannot_be_kept_before_the_deadline_fails_the_sa
 
 TEST(SaveLimitsTest, what_was_written_is_counted_while_the_rate_limit_is_waited_for) {
   const testing::TempDir dir;
-  CheckpointerOptions options = quiet_options(dir.path());
+  SaverOptions options = quiet_options(dir.path());
   options.rate_limit_bytes_per_s = 2 * kCheckpointChunkBytes;  // half a second for the third chunk
-  std::unique_ptr<Checkpointer> saver;
+  std::unique_ptr<CheckpointSaver> saver;
   std::vector<std::uint64_t> written_bytes;  // when each chunk was about to be written
   options.engine = [&] {
     return make_sync_engine({.depth = 8, .tamper = [&](const Request&, std::int64_t raw) {
@@ -66,8 +66,8 @@ class RoomTest : public ::testing::Test {
  protected:
   static constexpr std::uint64_t kFreeBytes = 6'000;  // for one of them
 
-  CheckpointerOptions options(LatePolicy late) {
-    CheckpointerOptions options = quiet_options(dir_.path());
+  SaverOptions options(LatePolicy late) {
+    SaverOptions options = quiet_options(dir_.path());
     options.in_flight = 3;
     options.late = late;
     options.engine = [this] {
@@ -135,7 +135,7 @@ Status save_while_reserving(const Status& result, std::uint64_t then_free_bytes)
   const testing::TempDir dir;
   SlowAllocation ops(result);
   int asked = 0;
-  CheckpointerOptions options = quiet_options(dir.path());
+  SaverOptions options = quiet_options(dir.path());
   options.ops = &ops;
   options.in_flight = 3;
   options.late = LatePolicy::skip;

@@ -30,7 +30,7 @@ bool touches_device(Sticky sticky, std::string_view op) {
 class StickyRun {
  public:
   StickyRun(const std::string& directory, FileOps& ops) {
-    CheckpointerOptions options = quiet_options(directory);
+    SaverOptions options = quiet_options(directory);
     options.ops = &ops;
     options.copy_threads = 1;
     options.retention = {.keep_last = 2};
@@ -49,7 +49,7 @@ class StickyRun {
   void close() const { static_cast<void>(saver_->close()); }
 
  private:
-  std::unique_ptr<Checkpointer> saver_;
+  std::unique_ptr<CheckpointSaver> saver_;
 };
 
 class StickyFailureTest : public ::testing::TestWithParam<Sticky> {};

@@ -31,7 +31,7 @@ std::uint64_t inode_of(const std::string& path) {
 /// Saves steps in which `w` changes every time and `frozen` when told.
 class FrozenRun {
  public:
-  explicit FrozenRun(const CheckpointerOptions& options)
+  explicit FrozenRun(const SaverOptions& options)
       : directory_(options.directory), saver_(testing::make_saver(options)) {}
 
   void save(bool changes_frozen = false, bool hint = false) {
@@ -63,7 +63,7 @@ class FrozenRun {
 
  private:
   std::string directory_;
-  std::unique_ptr<Checkpointer> saver_;
+  std::unique_ptr<CheckpointSaver> saver_;
   std::uint64_t step_ = 0;
   std::vector<OwnedTensor> tensors_{counted("w", kCount, 1), counted("frozen", kCount, 5)};
 };
@@ -124,7 +124,7 @@ TEST(DedupTest, where_there_are_no_links_it_is_written) {
     };
     const testing::TempDir dir;
     NoLinks ops(error);
-    CheckpointerOptions options = quiet_options(dir.path());
+    SaverOptions options = quiet_options(dir.path());
     options.ops = &ops;
     FrozenRun run(std::move(options));
     run.save(false, true);

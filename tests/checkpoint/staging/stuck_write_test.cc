@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/save/checkpointer.h"
+#include "checkpoint/save/checkpoint_saver.h"
 #include "checkpoint/save_support.h"
 #include "checkpoint/staging/stuck_writes.h"
 #include "io/files/forwarding_file_ops.h"
@@ -28,21 +28,21 @@ using testing::request_of;
 class StuckWriteTest : public ::testing::Test {
  protected:
   /// The first `stuck_count` engines belong to a device that does not answer.
-  std::unique_ptr<Checkpointer> make(int stuck_count) {
-    CheckpointerOptions options = quiet_options(dir_.path());
+  std::unique_ptr<CheckpointSaver> make(int stuck_count) {
+    SaverOptions options = quiet_options(dir_.path());
     options.deadline = std::chrono::seconds(1);
     options.memory_bytes = std::uint64_t{128} << 10;  // one save's, and no more
     options.engine = [this, stuck_count, made = 0]() mutable -> Result<std::unique_ptr<Engine>> {
       if (made++ >= stuck_count) return make_sync_engine({.depth = 8});
       return std::unique_ptr<Engine>(std::make_unique<testing::StuckEngine>(device_));
     };
-    Result<std::unique_ptr<Checkpointer>> saver = Checkpointer::make(std::move(options));
+    Result<std::unique_ptr<CheckpointSaver>> saver = CheckpointSaver::make(std::move(options));
     EXPECT_TRUE(saver.ok()) << saver.status().message();
     return *std::move(saver);
   }
 
   /// The error of a save that is stuck, and that the next call tells as well.
-  Status save_stuck(Checkpointer& saver, std::uint64_t step) {
+  Status save_stuck(CheckpointSaver& saver, std::uint64_t step) {
     const Result<Pending> pending = saver.save(request_of(step, tensors_));
     if (!pending.ok()) return pending.status();
     Status error = pending->wait();
@@ -57,7 +57,7 @@ class StuckWriteTest : public ::testing::Test {
 };
 
 TEST_F(StuckWriteTest, a_write_that_never_ends_fails_its_save_and_is_named) {
-  const std::unique_ptr<Checkpointer> saver = make(1);
+  const std::unique_ptr<CheckpointSaver> saver = make(1);
   const Status error = save_stuck(*saver, 10);
   EXPECT_EQ(error.code(), Code::unavailable);
   EXPECT_NE(error.message().find("rank-00000.safetensors at 0"), std::string_view::npos)
@@ -75,18 +75,18 @@ TEST_F(StuckWriteTest, a_write_that_never_ends_fails_its_save_and_is_named) {
 
 TEST_F(StuckWriteTest, the_end_of_a_checkpointer_does_not_wait_for_the_device) {
   {
-    const std::unique_ptr<Checkpointer> saver = make(1);
+    const std::unique_ptr<CheckpointSaver> saver = make(1);
     EXPECT_FALSE(save_stuck(*saver, 10).ok());
     EXPECT_TRUE(saver->close().ok());
   }
   {
-    const std::unique_ptr<Checkpointer> saver = make(1);
+    const std::unique_ptr<CheckpointSaver> saver = make(1);
     EXPECT_FALSE(save_stuck(*saver, 10).ok());
   }
 }
 
 TEST_F(StuckWriteTest, a_device_that_stays_away_ends_the_saving_until_it_is_back) {
-  const std::unique_ptr<Checkpointer> saver = make(2);
+  const std::unique_ptr<CheckpointSaver> saver = make(2);
   EXPECT_FALSE(save_stuck(*saver, 10).ok());
   EXPECT_FALSE(save_stuck(*saver, 20).ok());
   const Status refused = save_stuck(*saver, 30);
@@ -167,10 +167,10 @@ class HangingSyncs final : public ForwardingFileOps {
 TEST_F(StuckWriteTest, a_sync_that_never_ends_fails_its_save_and_no_other) {
   // Never freed: the thread of the stuck sync may outlive the test.
   static auto& ops = *new HangingSyncs(device_, 1);
-  CheckpointerOptions options = quiet_options(dir_.path());
+  SaverOptions options = quiet_options(dir_.path());
   options.deadline = std::chrono::seconds(1);
   options.ops = &ops;
-  const std::unique_ptr<Checkpointer> saver = testing::make_saver(std::move(options));
+  const std::unique_ptr<CheckpointSaver> saver = testing::make_saver(std::move(options));
   const Status error = save_stuck(*saver, 10);
   EXPECT_EQ(error.os_error(), ETIMEDOUT) << error.message();
   EXPECT_NE(error.message().find("did not end before the deadline"), std::string_view::npos)
@@ -237,9 +237,9 @@ TEST_P(HangingCommitTest, fails_its_save_by_the_deadline_and_no_other) {
   static auto& kept = *new std::vector<std::unique_ptr<HangingCommit>>();
   HangingCommit& ops =
       *kept.emplace_back(std::make_unique<HangingCommit>(device_, GetParam().point));
-  CheckpointerOptions options = quiet_options(dir_.path());
+  SaverOptions options = quiet_options(dir_.path());
   options.ops = &ops;
-  const std::unique_ptr<Checkpointer> saver = testing::make_saver(std::move(options));
+  const std::unique_ptr<CheckpointSaver> saver = testing::make_saver(std::move(options));
   const Result<Pending> first = saver->save(request_of(10, tensors_));
   ASSERT_TRUE(first.ok() && first->wait().ok());
 

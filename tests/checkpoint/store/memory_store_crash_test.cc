@@ -49,7 +49,7 @@ class Client {
   Client(const std::shared_ptr<MemoryBucket>& bucket, Promises& promises,
          std::optional<CheckpointParent> parent, std::optional<std::uint64_t> keep_last)
       : store_(std::make_shared<const MemoryCheckpointStore>(bucket)), promises_(promises) {
-    CheckpointerOptions options = testing::quiet_options("");
+    SaverOptions options = testing::quiet_options("");
     options.store = store_;
     options.copy_threads = 1;
     options.group_limits.group_bytes_min = 1;
@@ -81,7 +81,7 @@ class Client {
  private:
   const std::shared_ptr<const CheckpointStore> store_;
   Promises& promises_;
-  std::unique_ptr<Checkpointer> saver_;
+  std::unique_ptr<CheckpointSaver> saver_;
   std::optional<CheckpointParent> head_;
 };
 

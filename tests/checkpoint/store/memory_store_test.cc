@@ -31,13 +31,13 @@ using testing::request_of;
 
 class MemoryStoreTest : public ::testing::Test {
  protected:
-  CheckpointerOptions options() {
-    CheckpointerOptions options = testing::quiet_options("");
+  SaverOptions options() {
+    SaverOptions options = testing::quiet_options("");
     options.store = std::make_shared<const MemoryCheckpointStore>(bucket_);
     options.group_limits.group_bytes_min = 1;
     return options;
   }
-  static Pending save(Checkpointer& saver, std::uint64_t step,
+  static Pending save(CheckpointSaver& saver, std::uint64_t step,
                       const std::vector<OwnedTensor>& tensors) {
     Result<Pending> pending = saver.save(request_of(step, tensors));
     EXPECT_TRUE(pending.ok()) << pending.status().message();
@@ -97,7 +97,7 @@ TEST_F(MemoryStoreTest, a_state_is_saved_and_restored_to_the_bit) {
 
 TEST_F(MemoryStoreTest, more_than_the_memory_passes_through_a_ring_of_chunks) {
   const std::vector<OwnedTensor> tensors{counted("w", 10'000'000, 1)};
-  CheckpointerOptions narrow = options();
+  SaverOptions narrow = options();
   narrow.memory_bytes = 8 << 20;
   const auto saver = make_saver(std::move(narrow));
   save(*saver, 1, tensors);
@@ -110,7 +110,7 @@ TEST_F(MemoryStoreTest, what_does_not_change_is_copied_on_the_server_and_outlive
     copies += request.starts_with("copy ") ? 1 : 0;
     return testing::Fate::served;
   };
-  CheckpointerOptions keeps_one = options();
+  SaverOptions keeps_one = options();
   keeps_one.retention.keep_last = 1;
   const auto saver = make_saver(std::move(keeps_one));
   std::vector<OwnedTensor> tensors{counted("changing", 5'000, 1), counted("frozen", 5'000, 7)};
@@ -127,7 +127,7 @@ TEST_F(MemoryStoreTest, what_does_not_change_is_copied_on_the_server_and_outlive
 }
 
 TEST_F(MemoryStoreTest, retention_keeps_what_is_pinned) {
-  CheckpointerOptions keeps_one = options();
+  SaverOptions keeps_one = options();
   keeps_one.retention.keep_last = 1;
   const auto saver = make_saver(std::move(keeps_one));
   const std::vector<OwnedTensor> tensors{counted("w", 100, 1)};
@@ -149,7 +149,7 @@ TEST_F(MemoryStoreTest, a_rewound_run_supersedes_and_one_that_continues_is_refus
     const Result<Pending> again = saver->save(request_of(2, first));
     EXPECT_EQ(again.status().code(), Code::already_exists);
   }
-  CheckpointerOptions rewound = options();
+  SaverOptions rewound = options();
   rewound.parent = start;
   const auto saver = make_saver(std::move(rewound));
   save(*saver, 2, second);
@@ -162,7 +162,7 @@ TEST_F(MemoryStoreTest, a_second_writer_is_refused_and_told_who_holds_the_lock) 
   const std::vector<OwnedTensor> tensors{counted("w", 100, 1)};
   const auto first = make_saver(options());
   save(*first, 1, tensors);
-  CheckpointerOptions late = options();
+  SaverOptions late = options();
   late.lock.ttl = std::chrono::hours(1);
   const auto second = make_saver(std::move(late));
   const Result<Pending> refused = second->save(request_of(2, tensors));
@@ -207,7 +207,7 @@ TEST_F(MemoryStoreTest, ranks_stage_their_parts_and_rank_0_commits_them_all) {
                                                .rank = rank,
                                                .world_size = kRanks});
         ASSERT_TRUE(coordinator.ok()) << coordinator.status().message();
-        CheckpointerOptions mine = options();
+        SaverOptions mine = options();
         mine.coordinator = std::shared_ptr<Coordinator>(*std::move(coordinator));
         const auto saver = make_saver(std::move(mine));
         for (std::uint64_t step = 1; step <= 2; ++step) save(*saver, step, {tensor_of(rank)});

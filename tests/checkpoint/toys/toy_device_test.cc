@@ -17,8 +17,8 @@ constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 class ToyDeviceTest : public ::testing::Test {
  protected:
-  CheckpointerOptions options() {
-    CheckpointerOptions options = quiet_options(dir_.path());
+  SaverOptions options() {
+    SaverOptions options = quiet_options(dir_.path());
     options.copier = device_.copier();
     options.staging_arena = device_.pinned_memory();
     return options;
@@ -54,7 +54,7 @@ TEST_F(ToyDeviceTest, its_tensors_are_saved) {
 }
 
 TEST_F(ToyDeviceTest, they_pass_through_a_ring_of_two_chunks) {
-  CheckpointerOptions small = options();
+  SaverOptions small = options();
   small.memory_bytes = 1;
   const auto saver = make_saver(std::move(small));
   ASSERT_TRUE(saver->save(request(1)).ok());
@@ -77,7 +77,7 @@ TEST_F(ToyDeviceTest, a_copy_that_fails_commits_nothing_and_the_next_save_works)
 }
 
 TEST_F(ToyDeviceTest, memory_that_it_has_not_pinned_and_tensors_of_others_are_refused) {
-  CheckpointerOptions plain = options();
+  SaverOptions plain = options();
   plain.staging_arena = {};
   const auto saver = make_saver(std::move(plain));
   const Result<Pending> unpinned = saver->save(request(1));
@@ -105,7 +105,7 @@ class RudeCopier final : public TensorCopier {
 
 TEST(TensorCopierTest, one_that_throws_or_only_returns_an_error_fails_its_save_at_once) {
   const TempDir dir;
-  CheckpointerOptions options = quiet_options(dir.path());
+  SaverOptions options = quiet_options(dir.path());
   options.copier = std::make_shared<RudeCopier>();
   const auto saver = make_saver(std::move(options));
   for (const char* const reason : {"the device was lost", "the device is still lost"}) {

@@ -325,7 +325,7 @@ TEST_F(CheckpointCliTest, reader_that_goes_away_ends_it_silently) {
 }
 
 TEST_F(CheckpointCliTest, show_counts_what_a_state_is_made_of) {
-  Result<std::unique_ptr<Checkpointer>> saver = Checkpointer::make(quiet_options(run_dir()));
+  Result<std::unique_ptr<CheckpointSaver>> saver = CheckpointSaver::make(quiet_options(run_dir()));
   ASSERT_TRUE(saver.ok());
   const std::vector<OwnedTensor> tensors = {counted("w", 8, 0), counted("one", 1, 0)};
   SaveRequest request = request_of(1, tensors);
@@ -354,7 +354,7 @@ TEST_F(CheckpointCliTest, show_counts_what_a_state_is_made_of) {
 }
 
 TEST_F(CheckpointCliTest, names_from_files_cannot_command_a_terminal) {
-  Result<std::unique_ptr<Checkpointer>> saver = Checkpointer::make(quiet_options(run_dir()));
+  Result<std::unique_ptr<CheckpointSaver>> saver = CheckpointSaver::make(quiet_options(run_dir()));
   ASSERT_TRUE(saver.ok());
   const std::vector<OwnedTensor> tensors = {
       counted("w\x1b[2J\xc2\x9b"

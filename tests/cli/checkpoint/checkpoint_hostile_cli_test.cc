@@ -115,7 +115,7 @@ TEST_F(CheckpointHostileCliTest, steps_that_vanish_under_a_fast_writer_are_not_m
   save({1});
   std::atomic<bool> is_over{false};
   std::jthread writer([&] {
-    CheckpointerOptions options = quiet_options(run_dir());
+    SaverOptions options = quiet_options(run_dir());
     options.retention.keep_last = 1;
     const auto saver = make_saver(std::move(options));
     for (std::uint64_t step = 2; !is_over.load(); ++step) {

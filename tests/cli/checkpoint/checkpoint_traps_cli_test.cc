@@ -16,7 +16,8 @@ class CheckpointTrapsCliTest : public CheckpointCli {
  protected:
   /// A checkpoint with the named tensors of four floats each, the first value in `first`.
   void save_named(const std::vector<std::pair<std::string, float>>& named) {
-    Result<std::unique_ptr<Checkpointer>> saver = Checkpointer::make(quiet_options(run_dir()));
+    Result<std::unique_ptr<CheckpointSaver>> saver =
+        CheckpointSaver::make(quiet_options(run_dir()));
     ASSERT_TRUE(saver.ok()) << saver.status().message();
     std::vector<OwnedTensor> tensors;
     for (const auto& [name, first] : named) tensors.push_back(counted(name, 4, first));

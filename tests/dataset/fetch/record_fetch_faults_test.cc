@@ -80,7 +80,7 @@ class RecordFetchFaultsTest : public ::testing::TestWithParam<FaultCase> {
 
   const DatasetDir dir_;
   const std::string path_ = dir_.file("a.tar");
-  std::shared_ptr<const Dataset> dataset_;
+  std::shared_ptr<const ShardDataset> dataset_;
 };
 
 TEST_P(RecordFetchFaultsTest, a_block_that_cannot_be_read_fails_its_record_alone) {

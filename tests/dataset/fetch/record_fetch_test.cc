@@ -19,7 +19,7 @@ bool has_engine(EngineKind kind) {
 }
 
 /// Twice as many as there are samples, in no order, some of them several times.
-std::vector<SampleRef> any_samples(const Dataset& dataset, unsigned seed) {
+std::vector<SampleRef> any_samples(const ShardDataset& dataset, unsigned seed) {
   std::mt19937_64 random(seed);
   std::vector<SampleRef> refs(2 * dataset.sample_count());
   for (SampleRef& ref : refs) ref.sample = random() % dataset.sample_count();
@@ -32,7 +32,7 @@ class RecordFetchFormatTest : public ::testing::TestWithParam<const char*> {
 };
 
 TEST_P(RecordFetchFormatTest, every_record_is_what_the_dataset_reads_on_every_path) {
-  Dataset::Options options = write_dataset(dir_.path(), GetParam());
+  ShardDataset::Options options = write_dataset(dir_.path(), GetParam());
   const bool can_direct = has_direct_reads(dir_.path());
   for (const CachePolicy policy : kPolicies) {
     if (policy == CachePolicy::direct && !can_direct) continue;
@@ -65,7 +65,8 @@ INSTANTIATE_TEST_SUITE_P(formats, RecordFetchFormatTest,
 class RecordFetchTest : public ::testing::Test {
  protected:
   /// One tar of `count` samples of 3000 bytes and more each.
-  std::shared_ptr<const Dataset> open_tar(std::size_t count, const Dataset::Options& options = {}) {
+  std::shared_ptr<const ShardDataset> open_tar(std::size_t count,
+                                               const ShardDataset::Options& options = {}) {
     std::vector<OwnedSample> samples;
     for (std::size_t i = 0; i < count; ++i) samples.push_back(make_sample(i, 3000 + i % 5 * 100));
     write_tar(path_, samples);

@@ -102,14 +102,14 @@ TEST_F(IndexStoreTest, checksums_outlive_a_copy_and_the_shard_that_changed_is_he
   touch(shard(1));
   EXPECT_FALSE(builds()) << "another time alone";
   EXPECT_TRUE(open_index(*source())->has_checksums());
-  const auto whole = Dataset::open(dir_.path());
+  const auto whole = ShardDataset::open(dir_.path());
   ASSERT_TRUE(whole.ok());
   const ByteRange bad = (*whole)->index().locate(12)->record;
   std::fstream file(shard(1), std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(static_cast<std::streamoff>(bad.offset_bytes + 512 + 1));
   file.put('\xff');
   file.close();
-  const auto dataset = Dataset::open(dir_.path());
+  const auto dataset = ShardDataset::open(dir_.path());
   ASSERT_TRUE(dataset.ok());
   SampleRecord record;
   EXPECT_TRUE((*dataset)->read(11, record).ok());
@@ -370,7 +370,7 @@ TEST_F(IndexStoreTest, an_index_that_no_place_takes_is_kept_in_memory_where_that
         open_index_file(**opened, {.cache_directory = "/proc/no/cache", .in_memory = true});
     if (!made.ok() || !made->path.empty() || made->refused.ok()) return 3;
     if (made->index.sample_count() == 0 || !made->index.verify().ok()) return 4;
-    const auto dataset = Dataset::open({&pattern, 1}, {.index = {.in_memory = true}});
+    const auto dataset = ShardDataset::open({&pattern, 1}, {.index = {.in_memory = true}});
     SampleRecord sample;
     return dataset.ok() && (*dataset)->read(0, sample).ok() ? 0 : 5;
   });

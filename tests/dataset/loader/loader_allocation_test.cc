@@ -46,7 +46,7 @@ namespace {
 
 /// Allocations of all threads for each batch, once the run is under way. Over enough batches that
 /// those prepared ahead, more at the end than at the beginning, do not count.
-std::uint64_t allocations_per_batch(const LoaderOptions& options) {
+std::uint64_t allocations_per_batch(const LoaderRunOptions& options) {
   constexpr std::uint64_t kBatches = 400;
   const auto loader = start_loader(options);
   for (int i = 0; i < 40; ++i) EXPECT_EQ(loader->next().kind, Kind::batch);
@@ -58,7 +58,7 @@ std::uint64_t allocations_per_batch(const LoaderOptions& options) {
 TEST(LoaderAllocationTest, batches_allocate_and_samples_do_not) {
   const LoaderData data(600, 200);
   for (const std::uint64_t batch : {64U, 512U}) {
-    LoaderOptions options = data.options(batch);
+    LoaderRunOptions options = data.options(batch);
     options.end_epoch = std::nullopt;
     EXPECT_LE(allocations_per_batch(options), 8U) << "all fields, batches of " << batch;
     options.fields = {{.name = "cls", .kind = FieldKind::int64},

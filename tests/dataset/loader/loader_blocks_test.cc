@@ -11,15 +11,15 @@ namespace {
 class LoaderBlocksTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    Dataset::Options direct;
+    ShardDataset::Options direct;
     direct.policy = CachePolicy::direct;
-    auto opened = Dataset::open(data_.paths(), direct);
+    auto opened = ShardDataset::open(data_.paths(), direct);
     ASSERT_TRUE(opened.ok());
     dataset_ = *opened;
   }
 
-  LoaderOptions options() const {
-    LoaderOptions options = data_.options(40);
+  LoaderRunOptions options() const {
+    LoaderRunOptions options = data_.options(40);
     options.datasets = {dataset_};
     const auto resolved = resolve_order({.shuffle = Shuffle::block,
                                          .seed = 7,
@@ -36,15 +36,15 @@ class LoaderBlocksTest : public ::testing::Test {
   }
 
   const LoaderData data_{2000, 300};
-  std::shared_ptr<const Dataset> dataset_;
+  std::shared_ptr<const ShardDataset> dataset_;
 };
 
 TEST_F(LoaderBlocksTest, batches_are_the_same_with_and_without_blocks) {
-  LoaderOptions without = options();
-  without.memory_bytes = *Loader::memory_needed(without);  // none to spare
+  LoaderRunOptions without = options();
+  without.memory_bytes = *LoaderRun::memory_needed(without);  // none to spare
   const std::vector<std::string> expected = all_batches(without);
   for (const std::size_t threads : {1U, 2U, 4U}) {
-    LoaderOptions with = options();
+    LoaderRunOptions with = options();
     with.threads = threads;
     EXPECT_EQ(all_batches(with), expected);
   }
@@ -52,16 +52,16 @@ TEST_F(LoaderBlocksTest, batches_are_the_same_with_and_without_blocks) {
 }
 
 TEST_F(LoaderBlocksTest, columns_that_keep_no_records_are_the_same_too) {
-  LoaderOptions without = options();
+  LoaderRunOptions without = options();
   without.fields = {{.name = "cls", .kind = FieldKind::int64},
                     {.name = "jpg", .kind = FieldKind::ragged, .dtype = Dtype::uint8}};
-  LoaderOptions with = without;
-  without.memory_bytes = *Loader::memory_needed(without);
+  LoaderRunOptions with = without;
+  without.memory_bytes = *LoaderRun::memory_needed(without);
   EXPECT_EQ(all_batches(with), all_batches(without));
 }
 
 TEST_F(LoaderBlocksTest, most_samples_come_out_of_large_reads) {
-  LoaderOptions with = options();
+  LoaderRunOptions with = options();
   with.threads = 1;
   const auto loader = start_loader(with);
   std::size_t block_bytes_most = 0;
@@ -85,12 +85,12 @@ struct NodeBytes {
 };
 
 NodeBytes read_by_nodes(const LoaderData& data, std::uint64_t world_size) {
-  Dataset::Options direct;
+  ShardDataset::Options direct;
   direct.policy = CachePolicy::direct;
   NodeBytes sum;
   for (std::uint64_t rank = 0; rank < world_size; ++rank) {
-    LoaderOptions options = data.options(64);
-    options.datasets = {*Dataset::open(data.paths(), direct)};  // a node's own
+    LoaderRunOptions options = data.options(64);
+    options.datasets = {*ShardDataset::open(data.paths(), direct)};  // a node's own
     options.cursor.order = *resolve_order({.shuffle = Shuffle::block,
                                            .seed = 7,
                                            .sample_count = data.dataset()->sample_count(),
@@ -129,7 +129,7 @@ TEST(LoaderNodesTest, nodes_together_fetch_the_dataset_about_once_an_epoch) {
 }
 
 TEST_F(LoaderBlocksTest, a_damaged_sample_fails_in_its_own_batch) {
-  LoaderOptions with = options();
+  LoaderRunOptions with = options();
   with.end_epoch = 1;
   // One that comes late, so that its block is read ahead.
   const SampleRef ref = with.order->at(0, 1234);
@@ -150,10 +150,10 @@ TEST_F(LoaderBlocksTest, a_damaged_sample_fails_in_its_own_batch) {
 }
 
 TEST_F(LoaderBlocksTest, a_run_may_begin_in_the_middle_of_a_window) {
-  LoaderOptions whole = options();
+  LoaderRunOptions whole = options();
   const std::vector<std::string> expected = all_batches(whole);
   for (const std::uint64_t begun : {1U, 7U, 9U, 10U, 49U, 50U, 51U}) {
-    LoaderOptions rest = options();
+    LoaderRunOptions rest = options();
     rest.cursor.epoch = begun / 50;
     rest.cursor.position = begun % 50 * 40;
     const std::vector<std::string> tail(expected.begin() + static_cast<std::ptrdiff_t>(begun),
@@ -163,7 +163,7 @@ TEST_F(LoaderBlocksTest, a_run_may_begin_in_the_middle_of_a_window) {
 }
 
 TEST_F(LoaderBlocksTest, a_stop_while_blocks_are_read_is_no_failure) {
-  LoaderOptions with = options();
+  LoaderRunOptions with = options();
   with.end_epoch = std::nullopt;
   for (int batches = 0; batches < 100; ++batches) {
     const auto loader = start_loader(with);

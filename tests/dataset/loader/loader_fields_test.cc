@@ -30,19 +30,19 @@ class FieldsTest : public ::testing::Test {
     open(dir_.file("a.tar"));
   }
   void open(const std::string& pattern) {
-    const auto dataset = Dataset::open(pattern);
+    const auto dataset = ShardDataset::open(pattern);
     ASSERT_TRUE(dataset.ok()) << dataset.status().message();
     dataset_ = *dataset;
   }
-  Result<std::unique_ptr<Loader>> start(std::vector<FieldSpec> fields) {
-    LoaderOptions options;
+  Result<std::unique_ptr<LoaderRun>> start(std::vector<FieldSpec> fields) {
+    LoaderRunOptions options;
     options.datasets = {dataset_};
     options.order =
         *make_order({.shuffle = Shuffle::off, .sample_count = dataset_->sample_count()});
     options.cut = {.global_batch_size = dataset_->sample_count()};
     options.fields = std::move(fields);
     options.end_epoch = 3;
-    return Loader::start(std::move(options));
+    return LoaderRun::start(std::move(options));
   }
   /// The second batch: the first one's memory is used again for it.
   Batch load(std::vector<FieldSpec> fields) {
@@ -67,7 +67,7 @@ class FieldsTest : public ::testing::Test {
   }
 
   DatasetDir dir_;
-  std::shared_ptr<const Dataset> dataset_;
+  std::shared_ptr<const ShardDataset> dataset_;
 };
 
 OwnedSample one(std::string name, std::string bytes) {

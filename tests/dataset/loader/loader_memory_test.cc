@@ -11,11 +11,11 @@ namespace {
 
 TEST(LoaderMemoryTest, too_little_is_refused_with_the_figure) {
   const LoaderData data(60);
-  LoaderOptions options = data.options(10);
-  const auto needed = Loader::memory_needed(options);
+  LoaderRunOptions options = data.options(10);
+  const auto needed = LoaderRun::memory_needed(options);
   ASSERT_TRUE(needed.ok());
   options.memory_bytes = *needed - 1;
-  const auto refused = Loader::start(options);
+  const auto refused = LoaderRun::start(options);
   EXPECT_EQ(refused.status().code(), Code::invalid_argument);
   const std::string message(refused.status().message());
   EXPECT_NE(message.find("memory_bytes is " + std::to_string(*needed - 1)), std::string::npos)
@@ -28,32 +28,32 @@ TEST(LoaderMemoryTest, too_little_is_refused_with_the_figure) {
 
 TEST(LoaderMemoryTest, the_figure_is_three_worst_batches_and_the_largest_sample) {
   const LoaderData data(60);
-  LoaderOptions options = data.options(10);
+  LoaderRunOptions options = data.options(10);
   options.cut.world_size = 2;  // this rank has 5
   const auto room = [&](std::uint64_t samples) {
     return BufferPool::size_class_bytes(
         RecordFetcher::memory_bytes_max(*data.dataset(), samples, options.fetch));
   };
-  EXPECT_EQ(*Loader::memory_needed(options), 3 * room(5) + room(1));
+  EXPECT_EQ(*LoaderRun::memory_needed(options), 3 * room(5) + room(1));
   options.fields = {{.name = "cls", .kind = FieldKind::int64}};  // a page for the array
-  EXPECT_EQ(*Loader::memory_needed(options), 3 * (room(5) + 4096) + room(1));
+  EXPECT_EQ(*LoaderRun::memory_needed(options), 3 * (room(5) + 4096) + room(1));
 }
 
 TEST(LoaderMemoryTest, micro_batches_bound_it_whatever_the_batch_is) {
   const LoaderData data(60, 30, 5000);
-  LoaderOptions options = data.options(4);
-  const std::size_t needed = *Loader::memory_needed(options);
+  LoaderRunOptions options = data.options(4);
+  const std::size_t needed = *LoaderRun::memory_needed(options);
   options = data.options(20);
-  EXPECT_GT(*Loader::memory_needed(options), needed);
+  EXPECT_GT(*LoaderRun::memory_needed(options), needed);
   options.cut.micro_batch_size = 4;
-  EXPECT_EQ(*Loader::memory_needed(options), needed);
+  EXPECT_EQ(*LoaderRun::memory_needed(options), needed);
   options.memory_bytes = needed;
   EXPECT_EQ(all_batches(options).size(), 15U);
 }
 
 TEST(LoaderMemoryTest, records_that_no_column_looks_into_go_at_once) {
   const LoaderData data(60);
-  LoaderOptions options = data.options(10);
+  LoaderRunOptions options = data.options(10);
   options.fields = {{.name = "cls", .kind = FieldKind::int64}};
   const auto loader = start_loader(options);
   const NextBatch next = loader->next();
@@ -65,12 +65,12 @@ TEST(LoaderMemoryTest, the_least_is_enough_for_every_order_and_fields) {
   const LoaderData data(200, 60);
   for (const Shuffle shuffle : {Shuffle::off, Shuffle::global, Shuffle::block}) {
     for (const bool all : {true, false}) {
-      LoaderOptions options = data.options(20, shuffle);
+      LoaderRunOptions options = data.options(20, shuffle);
       if (!all) options.fields = {{.name = "cls", .kind = FieldKind::int64}};
       options.end_epoch = 5;
       options.threads = 4;
       const std::vector<std::string> roomy = all_batches(options);
-      options.memory_bytes = *Loader::memory_needed(options);
+      options.memory_bytes = *LoaderRun::memory_needed(options);
       EXPECT_EQ(all_batches(options), roomy);
     }
   }
@@ -78,7 +78,7 @@ TEST(LoaderMemoryTest, the_least_is_enough_for_every_order_and_fields) {
 
 TEST(LoaderMemoryTest, arrays_and_nothing_else_are_in_the_memory_that_is_given_for_them) {
   const LoaderData data(60);
-  LoaderOptions options = data.options(10);
+  LoaderRunOptions options = data.options(10);
   options.fields = {{.name = "cls", .kind = FieldKind::int64},
                     {.name = "raw", .field = "cls", .kind = FieldKind::bytes}};
   const auto inside = [](std::span<const std::byte> bytes, std::span<const std::byte> memory) {
@@ -86,7 +86,7 @@ TEST(LoaderMemoryTest, arrays_and_nothing_else_are_in_the_memory_that_is_given_f
   };
   for (const std::size_t spare : {std::size_t{0}, std::size_t{64} << 20}) {
     std::span<const std::byte> given;
-    options.memory_bytes = *Loader::memory_needed(options) + spare;
+    options.memory_bytes = *LoaderRun::memory_needed(options) + spare;
     options.array_memory = [&](std::size_t size_bytes) -> Result<std::unique_ptr<Arena>> {
       STOKER_ASSIGN(MappedArena arena, MappedArena::map(size_bytes, false, true));
       given = arena.bytes();
@@ -111,10 +111,10 @@ TEST(LoaderMemoryTest, arrays_and_nothing_else_are_in_the_memory_that_is_given_f
 
 TEST(LoaderMemoryTest, it_never_takes_more_than_its_budget) {
   const LoaderData data(200, 60);
-  LoaderOptions options = data.options(20);
+  LoaderRunOptions options = data.options(20);
   options.end_epoch = 20;
   options.threads = 4;
-  options.memory_bytes = *Loader::memory_needed(options);
+  options.memory_bytes = *LoaderRun::memory_needed(options);
   const auto loader = start_loader(options);
   const std::size_t budget = loader->stats().memory_bytes;
   EXPECT_LT(budget, options.memory_bytes + (std::size_t{2} << 20));
@@ -132,14 +132,14 @@ TEST(LoaderMemoryTest, a_large_sample_among_small_ones_fits) {
   std::vector<OwnedSample> samples = make_samples(50);
   samples[20] = make_sample(20, 3 << 20);
   write_tar(dir.file("a.tar"), samples);
-  const auto dataset = Dataset::open(dir.file("a.tar"));
+  const auto dataset = ShardDataset::open(dir.file("a.tar"));
   ASSERT_TRUE(dataset.ok());
-  LoaderOptions options;
+  LoaderRunOptions options;
   options.datasets = {*dataset};
   options.order = *make_order({.sample_count = 50});
   options.cut = {.global_batch_size = 5};
   options.end_epoch = 10;
-  options.memory_bytes = *Loader::memory_needed(options);
+  options.memory_bytes = *LoaderRun::memory_needed(options);
   EXPECT_EQ(all_batches(options).size(), 100U);
   // Room for the largest once in each of three batches, not for five of them.
   EXPECT_LT(options.memory_bytes, std::size_t{24} << 20);
@@ -147,7 +147,7 @@ TEST(LoaderMemoryTest, a_large_sample_among_small_ones_fits) {
 
 /// Takes batches and keeps them until none comes. The memory is enough for three: a refusal before
 /// that only says that the loader has not noticed yet what was given back.
-NextBatch hold_all(Loader& loader, std::vector<Batch>& held) {
+NextBatch hold_all(LoaderRun& loader, std::vector<Batch>& held) {
   for (;;) {
     NextBatch next = loader.next();
     if (next.kind == Kind::batch) {
@@ -158,10 +158,10 @@ NextBatch hold_all(Loader& loader, std::vector<Batch>& held) {
   }
 }
 
-LoaderOptions tight(const LoaderData& data) {
-  LoaderOptions options = data.options(20);
+LoaderRunOptions tight(const LoaderData& data) {
+  LoaderRunOptions options = data.options(20);
   options.end_epoch = std::nullopt;
-  options.memory_bytes = *Loader::memory_needed(options);
+  options.memory_bytes = *LoaderRun::memory_needed(options);
   options.held_warning = nanoseconds(0);  // no test waits for half a minute
   options.held_limit = nanoseconds(1);
   return options;
@@ -169,7 +169,7 @@ LoaderOptions tight(const LoaderData& data) {
 
 TEST(LoaderMemoryTest, a_caller_who_holds_all_of_it_is_told_and_may_go_on) {
   const LoaderData data(60);
-  const LoaderOptions loader_options = tight(data);
+  const LoaderRunOptions loader_options = tight(data);
   const auto loader = start_loader(loader_options);
   for (int round = 0; round < 3; ++round) {
     std::vector<Batch> held;
@@ -195,7 +195,7 @@ TEST(LoaderMemoryTest, a_caller_who_holds_all_of_it_is_told_and_may_go_on) {
 
 TEST(LoaderMemoryTest, a_long_wait_counts_a_warning) {
   const LoaderData data(60);
-  LoaderOptions options = tight(data);
+  LoaderRunOptions options = tight(data);
   options.held_limit = nanoseconds(2'000'000);
   const auto loader = start_loader(options);
   std::vector<Batch> held;
@@ -206,7 +206,7 @@ TEST(LoaderMemoryTest, a_long_wait_counts_a_warning) {
 
 TEST(LoaderMemoryTest, a_deadline_ends_the_wait_and_the_count_goes_on) {
   const LoaderData data(60);
-  LoaderOptions options = tight(data);
+  LoaderRunOptions options = tight(data);
   options.held_limit = nanoseconds(5'000'000);
   const auto loader = start_loader(options);
   std::vector<Batch> held;
@@ -223,9 +223,9 @@ TEST(LoaderMemoryTest, a_deadline_ends_the_wait_and_the_count_goes_on) {
 
 TEST(LoaderMemoryTest, batches_given_back_in_any_order_leave_room_for_more) {
   const LoaderData data(200, 60);
-  LoaderOptions options = data.options(20);
+  LoaderRunOptions options = data.options(20);
   options.end_epoch = std::nullopt;
-  options.memory_bytes = 4 * *Loader::memory_needed(options);
+  options.memory_bytes = 4 * *LoaderRun::memory_needed(options);
   const auto loader = start_loader(options);
   std::vector<Batch> held(4);
   for (std::size_t i = 0; i < 500; ++i) {

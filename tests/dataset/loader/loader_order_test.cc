@@ -1,4 +1,4 @@
-// What comes out of a loader: the samples that the order names, as Dataset::read() has them,
+// What comes out of a loader: the samples that the order names, as ShardDataset::read() has them,
 // however many threads, ranks and interruptions there are.
 #include "dataset/loader/loader_order.h"
 
@@ -11,8 +11,8 @@
 namespace stoker::testing {
 namespace {
 
-/// What a batch should be, from the order, the cut and Dataset::read() alone.
-std::string expected_batch(const LoaderOptions& options, std::uint64_t epoch,
+/// What a batch should be, from the order, the cut and ShardDataset::read() alone.
+std::string expected_batch(const LoaderRunOptions& options, std::uint64_t epoch,
                            std::uint64_t position) {
   BatchCutOptions cut_options = options.cut;
   cut_options.epoch_samples = options.order->epoch_samples();
@@ -35,7 +35,7 @@ std::string expected_batch(const LoaderOptions& options, std::uint64_t epoch,
   return out;
 }
 
-std::vector<std::string> expected_run(const LoaderOptions& options) {
+std::vector<std::string> expected_run(const LoaderRunOptions& options) {
   BatchCutOptions cut_options = options.cut;
   cut_options.epoch_samples = options.order->epoch_samples();
   const BatchCut cut = *BatchCut::make(cut_options);
@@ -57,7 +57,7 @@ TEST(LoaderOrderTest, batches_are_what_the_order_and_the_dataset_say) {
   for (const Shuffle shuffle : kShuffles) {
     for (const Tail tail : kTails) {
       for (const std::size_t threads : {0U, 1U, 5U}) {  // 0: tuned
-        LoaderOptions options = data.options(12, shuffle);
+        LoaderRunOptions options = data.options(12, shuffle);
         options.cut.tail = tail;
         options.end_epoch = 2;
         options.threads = threads;
@@ -76,7 +76,7 @@ TEST(LoaderOrderTest, every_rank_gets_its_part) {
   for (const Tail tail : kTails) {
     for (const std::uint64_t world : {2U, 3U, 12U}) {
       for (std::uint64_t rank = 0; rank < world; ++rank) {
-        LoaderOptions options = data.options(12);
+        LoaderRunOptions options = data.options(12);
         options.cut.tail = tail;
         options.cut.world_size = world;
         options.cut.rank = rank;
@@ -91,7 +91,7 @@ TEST(LoaderOrderTest, every_rank_gets_its_part) {
 TEST(LoaderOrderTest, a_run_that_was_cut_anywhere_goes_on_from_its_cursor) {
   const LoaderData data(50);
   for (const Shuffle shuffle : kShuffles) {
-    LoaderOptions options = data.options(8, shuffle);
+    LoaderRunOptions options = data.options(8, shuffle);
     options.end_epoch = 2;
     options.cut.tail = Tail::keep;
     const std::vector<std::string> whole = all_batches(options);
@@ -108,7 +108,7 @@ TEST(LoaderOrderTest, a_run_that_was_cut_anywhere_goes_on_from_its_cursor) {
       }  // what was read ahead is of no account
       const auto copy = decode_cursor(encode_cursor(cursor));
       ASSERT_TRUE(copy.ok());
-      LoaderOptions rest = options;
+      LoaderRunOptions rest = options;
       rest.cursor = *copy;
       const std::vector<std::string> expected(whole.begin() + static_cast<std::ptrdiff_t>(cut),
                                               whole.end());
@@ -123,7 +123,7 @@ struct StepsTaken {
   std::vector<Cursor> cursors;
 };
 
-StepsTaken take_steps(const LoaderOptions& options) {
+StepsTaken take_steps(const LoaderRunOptions& options) {
   StepsTaken steps;
   const auto loader = start_loader(options);
   std::string keys;
@@ -154,7 +154,7 @@ TEST(LoaderOrderTest, micro_batches_make_the_same_steps_and_cursors) {
     for (const Tail tail : kTails) {
       for (const std::uint64_t world : {1U, 2U}) {
         SCOPED_TRACE(std::string(shuffle_name(shuffle)) + " " + std::string(tail_name(tail)));
-        LoaderOptions options = data.options(12, shuffle);
+        LoaderRunOptions options = data.options(12, shuffle);
         options.cut.tail = tail;
         options.cut.world_size = world;
         options.cut.rank = world - 1;
@@ -169,7 +169,7 @@ TEST(LoaderOrderTest, micro_batches_make_the_same_steps_and_cursors) {
           EXPECT_EQ(steps.cursors, whole.cursors);
         }
         for (const std::size_t done : {1U, 8U, 9U}) {  // on with another size from any of them
-          LoaderOptions rest = options;
+          LoaderRunOptions rest = options;
           rest.cursor = whole.cursors[done - 1];
           rest.cut.micro_batch_size = 2;
           EXPECT_EQ(take_steps(rest).keys,
@@ -183,7 +183,7 @@ TEST(LoaderOrderTest, micro_batches_make_the_same_steps_and_cursors) {
 
 TEST(LoaderOrderTest, another_global_batch_goes_on_where_the_old_one_stood) {
   const LoaderData data(100);
-  LoaderOptions options = data.options(12);
+  LoaderRunOptions options = data.options(12);
   const auto loader = start_loader(options);
   const NextBatch first = loader->next();
   ASSERT_EQ(first.kind, Kind::batch);
@@ -201,7 +201,7 @@ TEST(LoaderOrderTest, a_mixture_takes_from_all_its_datasets) {
   const LoaderData second(25, 10);
   MixtureOptions mixture{.order = {.shuffle = Shuffle::global, .seed = 3},
                          .parts = {{40, 0.7}, {25, 0.3}}};
-  LoaderOptions options = first.options(10);
+  LoaderRunOptions options = first.options(10);
   options.datasets = {first.dataset(), second.dataset()};
   options.order = *make_mixture_order(mixture);
   options.end_epoch = 3;
@@ -212,7 +212,7 @@ TEST(LoaderOrderTest, a_mixture_takes_from_all_its_datasets) {
 
 TEST(LoaderOrderTest, a_list_is_an_order) {
   const LoaderData data(30);
-  LoaderOptions options = data.options(4);
+  LoaderRunOptions options = data.options(4);
   auto order = make_explicit_order({5, 5, 29, 0, 1, 2, 17, 5}, 30);
   ASSERT_TRUE(order.ok());
   options.order = *std::move(order);
@@ -228,7 +228,7 @@ TEST(LoaderOrderTest, a_list_is_an_order) {
 
 TEST(LoaderOrderTest, a_run_may_be_endless_or_empty) {
   const LoaderData data(20);
-  LoaderOptions options = data.options(10);
+  LoaderRunOptions options = data.options(10);
   options.end_epoch = std::nullopt;
   const auto loader = start_loader(options);
   EXPECT_FALSE(loader->batch_count());
@@ -246,7 +246,7 @@ TEST(LoaderOrderTest, a_run_may_be_endless_or_empty) {
 
 TEST(LoaderOrderTest, far_positions_and_epochs_cost_what_the_first_do) {
   const LoaderData data(20);
-  LoaderOptions options = data.options(10);
+  LoaderRunOptions options = data.options(10);
   options.cursor.epoch = 1'000'000'000'000'000;
   options.cursor.position = 10;
   options.end_epoch = std::nullopt;
@@ -258,7 +258,7 @@ TEST(LoaderOrderTest, far_positions_and_epochs_cost_what_the_first_do) {
 
 TEST(LoaderOrderTest, an_order_left_to_the_data_has_blocks_of_so_many_bytes) {
   const LoaderData data(2000);
-  LoaderOptions options = data.options(4);
+  LoaderRunOptions options = data.options(4);
   options.order = nullptr;
   options.cursor.order = {.shuffle = Shuffle::block, .seed = 7};
   const auto resolved = resolve_order(options);
@@ -284,12 +284,12 @@ TEST(LoaderOrderTest, an_order_left_to_the_data_has_blocks_of_so_many_bytes) {
 
 TEST(LoaderOrderTest, options_that_can_never_work_are_refused) {
   const LoaderData data(20);
-  const auto refused = [](const LoaderOptions& options) {
-    const auto loader = Loader::start(options);
+  const auto refused = [](const LoaderRunOptions& options) {
+    const auto loader = LoaderRun::start(options);
     EXPECT_EQ(loader.status().code(), Code::invalid_argument);
     return std::string(loader.status().message());
   };
-  LoaderOptions options = data.options(10);
+  LoaderRunOptions options = data.options(10);
   options.datasets = {};
   EXPECT_EQ(refused(options), "a loader needs a dataset");
   options = data.options(10);

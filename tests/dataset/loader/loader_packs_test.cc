@@ -25,7 +25,7 @@ class LoaderPacksTest : public ::testing::Test {
   }
 
   void open(bool checksums) {
-    Dataset::Options options;
+    ShardDataset::Options options;
     options.index.checksums = checksums;
     dataset_ = open_dataset(dir_.path(), options);
     auto packs = TokenBins::open(dataset_, {.length = kLength});
@@ -33,8 +33,8 @@ class LoaderPacksTest : public ::testing::Test {
     packs_ = std::make_shared<const TokenBins>(*std::move(packs));
   }
 
-  LoaderOptions options(std::uint64_t batch, Shuffle shuffle = Shuffle::global) const {
-    LoaderOptions options;
+  LoaderRunOptions options(std::uint64_t batch, Shuffle shuffle = Shuffle::global) const {
+    LoaderRunOptions options;
     options.datasets = {dataset_};
     options.packs = {packs_};
     OrderOptions order{.shuffle = shuffle, .seed = 5, .sample_count = packs_->count()};
@@ -50,7 +50,7 @@ class LoaderPacksTest : public ::testing::Test {
     return options;
   }
 
-  /// A row as the format's page says it, from Dataset::read() alone.
+  /// A row as the format's page says it, from ShardDataset::read() alone.
   struct Row {
     std::vector<std::int64_t> tokens, positions, documents;
     std::uint64_t length = 0;
@@ -83,7 +83,7 @@ class LoaderPacksTest : public ::testing::Test {
   }
 
   DatasetDir dir_;
-  std::shared_ptr<const Dataset> dataset_;
+  std::shared_ptr<const ShardDataset> dataset_;
   std::shared_ptr<const TokenBins> packs_;
 };
 
@@ -98,7 +98,7 @@ TEST_F(LoaderPacksTest, rows_are_the_packs_with_positions_and_documents) {
   for (const bool is_warm : {true, false}) {
     is_warm ? make_warm(dir_.path()) : make_cold(dir_.path());
     for (const std::int64_t pad : {0, 7, -100}) {
-      LoaderOptions loader_options = options(8);
+      LoaderRunOptions loader_options = options(8);
       loader_options.fields = {
           {.name = "tokens", .kind = FieldKind::tokens, .pad_value = static_cast<double>(pad)}};
       if (pad < 0) loader_options.fields[0].dtype = Dtype::int64;
@@ -131,7 +131,7 @@ TEST_F(LoaderPacksTest, rows_are_the_packs_with_positions_and_documents) {
 
 TEST_F(LoaderPacksTest, global_batches_are_the_same_for_every_world_size_and_every_cut) {
   for (const Shuffle shuffle : {Shuffle::global, Shuffle::block, Shuffle::off}) {
-    LoaderOptions one = options(8, shuffle);
+    LoaderRunOptions one = options(8, shuffle);
     one.cut.tail = Tail::wrap;
     one.end_epoch = 2;
     const auto whole = start_loader(one);
@@ -147,9 +147,9 @@ TEST_F(LoaderPacksTest, global_batches_are_the_same_for_every_world_size_and_eve
     ASSERT_EQ(units.size(), *whole->batch_count());
     for (const std::uint64_t world : {1U, 2U, 4U, 8U}) {
       for (std::size_t cut = 0; cut < units.size(); ++cut) {
-        std::vector<std::unique_ptr<Loader>> ranks;
+        std::vector<std::unique_ptr<LoaderRun>> ranks;
         for (std::uint64_t rank = 0; rank < world; ++rank) {
-          LoaderOptions part = one;
+          LoaderRunOptions part = one;
           part.cut.rank = rank;
           part.cut.world_size = world;
           part.cursor = cursors[cut];
@@ -177,10 +177,10 @@ TEST_F(LoaderPacksTest, the_least_memory_is_enough_also_for_more_pieces_than_are
   open(true);
   ASSERT_EQ(packs_->pieces_max(), kLength);
   make_cold(dir_.path());
-  LoaderOptions loader_options = options(32);
+  LoaderRunOptions loader_options = options(32);
   loader_options.cut.tail = Tail::wrap;
   loader_options.threads = 4;
-  loader_options.memory_bytes = *Loader::memory_needed(loader_options);
+  loader_options.memory_bytes = *LoaderRun::memory_needed(loader_options);
   const auto loader = start_loader(loader_options);
   for (NextBatch next = loader->next(); next.kind != Kind::end; next = loader->next()) {
     ASSERT_EQ(next.kind, Kind::batch) << next.status.message();
@@ -205,7 +205,7 @@ TEST_F(LoaderPacksTest, a_document_whose_checksum_is_wrong_is_named_or_its_pack_
   std::filesystem::last_write_time(path, time);  // or it would be another shard
   for (const bool is_warm : {true, false}) {
     is_warm ? make_warm(dir_.path()) : make_cold(dir_.path());
-    LoaderOptions loader_options = options(1, Shuffle::off);
+    LoaderRunOptions loader_options = options(1, Shuffle::off);
     loader_options.cursor.position = damaged;
     const NextBatch next = start_loader(loader_options)->next();
     ASSERT_EQ(next.kind, Kind::failed);
@@ -260,19 +260,20 @@ TEST_F(LoaderPacksTest, arrays_that_were_copied_may_be_given_back) {
 }
 
 TEST_F(LoaderPacksTest, what_makes_no_sense_is_refused) {
-  LoaderOptions loader_options = options(8);
+  LoaderRunOptions loader_options = options(8);
   loader_options.fields = {{.name = "x"}};
-  EXPECT_EQ(Loader::start(loader_options).status().message(),
+  EXPECT_EQ(LoaderRun::start(loader_options).status().message(),
             "token packs have one column, of the kind \"tokens\"");
   loader_options.fields = {{.name = "tokens", .kind = FieldKind::tokens, .pad_value = -1}};
-  EXPECT_EQ(Loader::start(loader_options).status().message(),
+  EXPECT_EQ(LoaderRun::start(loader_options).status().message(),
             "the padding -1 is not a valid uint16");
   loader_options.fields = {{.name = "document_ids", .kind = FieldKind::tokens}};
-  EXPECT_EQ(Loader::start(loader_options).status().code(), Code::invalid_argument);
+  EXPECT_EQ(LoaderRun::start(loader_options).status().code(), Code::invalid_argument);
   loader_options = options(8);
   loader_options.windows = {
       std::make_shared<const TokenWindows>(*TokenWindows::make(*dataset_, {.window = 8}))};
-  EXPECT_EQ(Loader::start(loader_options).status().message(), "token windows or packs: not both");
+  EXPECT_EQ(LoaderRun::start(loader_options).status().message(),
+            "token windows or packs: not both");
 }
 
 }  // namespace

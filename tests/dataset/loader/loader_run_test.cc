@@ -23,7 +23,7 @@ TEST(LoaderRunTest, an_error_surfaces_at_its_batch_and_stays) {
   const LoaderData data(60);
   flip_bit(shard_of(data, 41), image_byte(data, 41));
   for (const std::size_t threads : {1U, 4U}) {
-    LoaderOptions options = data.options(10, Shuffle::off);
+    LoaderRunOptions options = data.options(10, Shuffle::off);
     options.threads = threads;
     const auto loader = start_loader(options);
     for (int i = 0; i < 4; ++i) ASSERT_EQ(loader->next().kind, Kind::batch) << i;
@@ -67,7 +67,7 @@ TEST(LoaderRunTest, a_skipped_sample_is_replaced_the_same_way_in_every_run) {
   const std::vector<std::string> whole = all_batches(data.options(10));
   flip_bit(shard_of(data, 41), image_byte(data, 41));
   flip_bit(shard_of(data, 3), image_byte(data, 3));
-  LoaderOptions options = data.options(10);
+  LoaderRunOptions options = data.options(10);
   options.on_error = OnError::skip;
   options.seed = 7;
   const std::vector<std::string> replaced = all_batches(options);
@@ -90,7 +90,7 @@ TEST(LoaderRunTest, a_skipped_sample_is_replaced_the_same_way_in_every_run) {
 
 TEST(LoaderRunTest, a_sample_without_the_field_can_be_skipped_too) {
   const LoaderData data(60);
-  LoaderOptions options = data.options(10);
+  LoaderRunOptions options = data.options(10);
   options.fields = {{.name = "txt", .kind = FieldKind::text}};
   options.on_error = OnError::skip;  // but no sample has it
   const auto loader = start_loader(options);
@@ -114,9 +114,9 @@ TEST(LoaderRunTest, a_shard_that_is_gone_fails_at_its_batch) {
 TEST(LoaderRunTest, stop_wakes_whoever_waits) {
   const LoaderData data(60);
   for (int round = 0; round < 20; ++round) {
-    LoaderOptions options = data.options(20);
+    LoaderRunOptions options = data.options(20);
     options.end_epoch = std::nullopt;
-    options.memory_bytes = *Loader::memory_needed(options);
+    options.memory_bytes = *LoaderRun::memory_needed(options);
     const auto loader = start_loader(options);
     std::atomic<bool> waits = false;
     std::jthread caller([&] {
@@ -141,7 +141,7 @@ TEST(LoaderRunTest, stop_wakes_whoever_waits) {
 
 TEST(LoaderRunTest, it_may_be_destroyed_at_any_moment) {
   const LoaderData data(60);
-  LoaderOptions options = data.options(4);
+  LoaderRunOptions options = data.options(4);
   options.end_epoch = std::nullopt;
   for (int batches = 0; batches < 60; ++batches) {
     options.threads = 1 + static_cast<std::size_t>(batches) % 4;
@@ -168,7 +168,7 @@ TEST(LoaderRunTest, batches_outlive_the_loader) {
 
 TEST(LoaderRunTest, several_threads_may_ask) {
   const LoaderData data(100);
-  LoaderOptions options = data.options(2);
+  LoaderRunOptions options = data.options(2);
   options.end_epoch = 20;
   const auto loader = start_loader(options);
   std::vector<std::atomic<int>> seen(*loader->batch_count());
@@ -188,7 +188,7 @@ TEST(LoaderRunTest, several_threads_may_ask) {
 
 TEST(LoaderRunTest, a_forked_child_is_refused_and_leaves_in_peace) {
   const LoaderData data(60);
-  LoaderOptions options = data.options(4);
+  LoaderRunOptions options = data.options(4);
   options.end_epoch = std::nullopt;
   for (int round = 0; round < 10; ++round) {
     auto loader = start_loader(options);
@@ -214,7 +214,7 @@ TEST(LoaderRunTest, a_hundred_epochs_leak_nothing) {
   const LoaderData data(40);
   const std::size_t fds_before = open_fd_count();
   for (int run = 0; run < 2; ++run) {
-    LoaderOptions options = data.options(8);
+    LoaderRunOptions options = data.options(8);
     options.end_epoch = 100;
     auto loader = start_loader(options);
     std::size_t fds_early = 0;
@@ -238,7 +238,7 @@ TEST(LoaderRunTest, a_hundred_epochs_leak_nothing) {
 
 TEST(LoaderRunTest, its_counters_add_up) {
   const LoaderData data(60);
-  LoaderOptions options = data.options(10);
+  LoaderRunOptions options = data.options(10);
   options.end_epoch = 3;
   const auto loader = start_loader(options);
   while (loader->next().kind == Kind::batch) {

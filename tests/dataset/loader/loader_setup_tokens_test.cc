@@ -52,7 +52,7 @@ class LoaderSetupTokensTest : public ::testing::Test {
   }
 
   DatasetDir dir_;
-  std::vector<std::shared_ptr<const Dataset>> datasets_;
+  std::vector<std::shared_ptr<const ShardDataset>> datasets_;
 };
 
 TEST_F(LoaderSetupTokensTest, rows_are_counted_sized_and_identified_as_they_are_cut) {

@@ -11,7 +11,7 @@ class LoaderTokensTest : public ::testing::Test {
  protected:
   void SetUp() override {
     write_tokens(dir_.file("t.npy"), TokenFormat::npy, 40, 25);
-    const auto dataset = Dataset::open(dir_.file("t.npy"));
+    const auto dataset = ShardDataset::open(dir_.file("t.npy"));
     ASSERT_TRUE(dataset.ok()) << dataset.status().message();
     dataset_ = *dataset;
     for (std::uint64_t i = 0; i < 40; ++i)
@@ -19,10 +19,11 @@ class LoaderTokensTest : public ::testing::Test {
         stream_.push_back(static_cast<std::uint16_t>(i * 100 + k));
   }
 
-  LoaderOptions options(const TokenWindows::Options& windows, Shuffle shuffle = Shuffle::global) {
+  LoaderRunOptions options(const TokenWindows::Options& windows,
+                           Shuffle shuffle = Shuffle::global) {
     auto made = TokenWindows::make(*dataset_, windows);
     EXPECT_TRUE(made.ok()) << made.status().message();
-    LoaderOptions options;
+    LoaderRunOptions options;
     options.datasets = {dataset_};
     options.windows = {std::make_shared<const TokenWindows>(*std::move(made))};
     options.order =
@@ -33,13 +34,13 @@ class LoaderTokensTest : public ::testing::Test {
   }
 
   DatasetDir dir_;
-  std::shared_ptr<const Dataset> dataset_;
+  std::shared_ptr<const ShardDataset> dataset_;
   std::vector<std::uint16_t> stream_;
 };
 
 TEST_F(LoaderTokensTest, rows_are_the_windows_of_the_stream) {
   for (const bool widened : {false, true}) {
-    LoaderOptions loader_options = options({.window = 16, .extra = 1});
+    LoaderRunOptions loader_options = options({.window = 16, .extra = 1});
     if (widened)
       loader_options.fields = {{.name = "ids", .kind = FieldKind::tokens, .dtype = Dtype::int64}};
     loader_options.end_epoch = 2;
@@ -74,13 +75,13 @@ TEST_F(LoaderTokensTest, negative_tokens_keep_their_sign) {
   for (std::size_t i = 0; i < 64; ++i)
     tokens[i] = static_cast<std::int16_t>(-32768 + 700 * static_cast<int>(i));
   write_file(dir_.file("t.bin"), std::as_bytes(std::span(tokens)));
-  Dataset::Options raw;
+  ShardDataset::Options raw;
   raw.source = {.format = "raw", .dtype = Dtype::int16};
   const std::string path = dir_.file("t.bin");
-  const auto dataset = Dataset::open({&path, 1}, raw);
+  const auto dataset = ShardDataset::open({&path, 1}, raw);
   ASSERT_TRUE(dataset.ok()) << dataset.status().message();
   dataset_ = *dataset;
-  LoaderOptions loader_options = options({.window = 8}, Shuffle::off);
+  LoaderRunOptions loader_options = options({.window = 8}, Shuffle::off);
   loader_options.fields = {{.name = "ids", .kind = FieldKind::tokens, .dtype = Dtype::int64}};
   const auto loader = start_loader(loader_options);
   const NextBatch next = loader->next();
@@ -90,10 +91,10 @@ TEST_F(LoaderTokensTest, negative_tokens_keep_their_sign) {
 }
 
 TEST_F(LoaderTokensTest, the_least_memory_is_enough_and_all_comes_back) {
-  LoaderOptions loader_options = options({.window = 16, .stride = 3});
+  LoaderRunOptions loader_options = options({.window = 16, .stride = 3});
   loader_options.end_epoch = 5;
   loader_options.threads = 4;
-  loader_options.memory_bytes = *Loader::memory_needed(loader_options);
+  loader_options.memory_bytes = *LoaderRun::memory_needed(loader_options);
   const auto loader = start_loader(loader_options);
   while (loader->next().kind == Kind::batch) {
   }
@@ -102,9 +103,9 @@ TEST_F(LoaderTokensTest, the_least_memory_is_enough_and_all_comes_back) {
 }
 
 TEST_F(LoaderTokensTest, what_is_no_window_is_refused) {
-  LoaderOptions loader_options = options({.window = 16});
+  LoaderRunOptions loader_options = options({.window = 16});
   loader_options.fields = {{.name = "x"}};
-  EXPECT_EQ(Loader::start(loader_options).status().message(),
+  EXPECT_EQ(LoaderRun::start(loader_options).status().message(),
             "token windows have one column, of the kind \"tokens\"");
   loader_options = options({.window = 16});
   loader_options.datasets.push_back(dataset_);
@@ -112,12 +113,12 @@ TEST_F(LoaderTokensTest, what_is_no_window_is_refused) {
   loader_options.order = *make_mixture_order(
       {.order = {},
        .parts = {{loader_options.windows[0]->count()}, {loader_options.windows[1]->count()}}});
-  EXPECT_EQ(Loader::start(loader_options).status().message(),
+  EXPECT_EQ(LoaderRun::start(loader_options).status().message(),
             "the datasets of a mixture need windows of one length: 16 tokens in one, 8 in another");
   loader_options = options({.window = 16});
   loader_options.windows.clear();
   loader_options.fields = {{.name = "ids", .kind = FieldKind::tokens}};
-  EXPECT_EQ(Loader::start(loader_options).status().code(), Code::invalid_argument);
+  EXPECT_EQ(LoaderRun::start(loader_options).status().code(), Code::invalid_argument);
 }
 
 }  // namespace

@@ -143,7 +143,7 @@ TEST(ConvertTest, keys_that_are_fields_are_found) {
   for (const std::string format : {"mds", "tfrecord"}) {
     SCOPED_TRACE(format);
     ASSERT_TRUE(convert_to(dir.file("tar"), dir.file(format), format).ok());
-    const auto dataset = Dataset::open(dir.file(format));
+    const auto dataset = ShardDataset::open(dir.file(format));
     ASSERT_TRUE(dataset.ok());
     SampleRecord record;
     ASSERT_TRUE((*dataset)->read(9, record).ok());
@@ -231,7 +231,7 @@ TEST(ConvertTest, a_directory_of_compressed_tars_is_converted_in_order) {
     gzip_file(dir.file("tar/" + std::string(name) + ".tar"),
               (std::filesystem::create_directories(dir.file("old")),
                dir.file("old/" + std::string(name) + ".tar.gz")));
-  const auto opened = Dataset::open(dir.file("old"));
+  const auto opened = ShardDataset::open(dir.file("old"));
   EXPECT_EQ(opened.status().code(), Code::unsupported);
   EXPECT_NE(opened.status().message().find("stoker convert"), std::string::npos);
   const auto report = convert_to(dir.file("old"), dir.file("dst"), "tar");
@@ -249,10 +249,10 @@ TEST(ConvertTest, other_compressions_are_named_with_what_to_do) {
   write_text(dir.file("a.tar.xz"),
              "\xfd"
              "7zXZ");
-  EXPECT_NE(Dataset::open(dir.file("a.tar.zst")).status().message().find("stoker convert"),
+  EXPECT_NE(ShardDataset::open(dir.file("a.tar.zst")).status().message().find("stoker convert"),
             std::string::npos);
   for (const char* name : {"a.tar.bz2", "a.tar.xz"}) {
-    const Status status = Dataset::open(dir.file(name)).status();
+    const Status status = ShardDataset::open(dir.file(name)).status();
     EXPECT_EQ(status.code(), Code::unsupported) << name;
     EXPECT_NE(status.message().find("unpack it first"), std::string::npos) << status.message();
   }

@@ -193,7 +193,8 @@ TEST(PackTest, rows_become_headered_arrays_and_read_back) {
       const auto report = pack_into(*source, dst, small_shards(format, 5));
       expect_packed(report, 16, 4);
       EXPECT_EQ(report->format, format);
-      const auto dataset = Dataset::open({&dst, 1}, {.source = {.format = format, .dtype = dtype}});
+      const auto dataset =
+          ShardDataset::open({&dst, 1}, {.source = {.format = format, .dtype = dtype}});
       ASSERT_TRUE(dataset.ok()) << dataset.status().message();
       EXPECT_TRUE((*dataset)->index().has_checksums()) << "the one that was written along";
       std::string joined;
@@ -208,13 +209,13 @@ TEST(PackTest, rows_become_headered_arrays_and_read_back) {
   // Format and dtype need no word: the manifest has both.
   for (const std::string format : {"counted", "shard001"}) {
     for (const Dtype dtype : {Dtype::int32, Dtype::float32, Dtype::uint16}) {
-      const auto dataset = Dataset::open(dir.file(format + std::string(dtype_name(dtype))));
+      const auto dataset = ShardDataset::open(dir.file(format + std::string(dtype_name(dtype))));
       ASSERT_TRUE(dataset.ok()) << dataset.status().message();
       EXPECT_EQ((*dataset)->source().token_dtype(), dtype) << format;
     }
   }
   const std::string rows = dir.file("shard001int32");
-  const auto told = Dataset::open({&rows, 1}, {.source = {.dtype = Dtype::float32}});
+  const auto told = ShardDataset::open({&rows, 1}, {.source = {.dtype = Dtype::float32}});
   ASSERT_TRUE(told.ok()) << told.status().message();
   EXPECT_EQ((*told)->source().token_dtype(), Dtype::float32) << "what the caller says goes first";
   EXPECT_EQ(std::filesystem::file_size(dir.file("countedint32/shard-000000.bin")), 24U + 5 * 128);

@@ -65,7 +65,7 @@ TEST_P(VerifyFormatTest, a_whole_dataset_is_well) {
 TEST_P(VerifyFormatTest, a_flipped_byte_anywhere_is_found_and_its_sample_named) {
   const PackDir dir;
   make_dataset(dir, GetParam());
-  const auto dataset = Dataset::open(dir.file("d"));
+  const auto dataset = ShardDataset::open(dir.file("d"));
   ASSERT_TRUE(dataset.ok());
   const Index& index = (*dataset)->index();
   for (std::size_t shard = 0; shard < index.shards().size(); ++shard) {
@@ -122,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, VerifyFormatTest,
 TEST(VerifyTest, a_damaged_index_is_a_problem_and_samples_are_still_checked) {
   const PackDir dir;
   make_dataset(dir, "tar");
-  const std::string path = (*Dataset::open(dir.file("d")))->index_path();
+  const std::string path = (*ShardDataset::open(dir.file("d")))->index_path();
   for (std::size_t at = 0; at < std::filesystem::file_size(path); at += 4999) {
     SCOPED_TRACE(at);
     flip(path, at);
@@ -208,13 +208,14 @@ TEST(VerifyTest, an_mds_shard_that_is_cut_short_or_missing_does_not_hide_the_oth
   VerifyReport report = verify(dir);
   EXPECT_EQ(paths_of(report), bad);
   EXPECT_EQ(report.sample_count, 20U);
-  EXPECT_EQ(Dataset::open(dir.file("d")).status().code(), Code::corrupt) << "reading stays strict";
+  EXPECT_EQ(ShardDataset::open(dir.file("d")).status().code(), Code::corrupt)
+      << "reading stays strict";
 
   std::filesystem::remove(dir.file("d/shard.00000.mds"));
   report = verify(dir);
   EXPECT_EQ(paths_of(report), bad) << "what cannot be opened is a problem, not a failure";
   EXPECT_EQ(report.sample_count, 20U);
-  EXPECT_EQ(Dataset::open(dir.file("d")).status().code(), Code::not_found);
+  EXPECT_EQ(ShardDataset::open(dir.file("d")).status().code(), Code::not_found);
 
   write_text(dir.file("d/index.json"), "{");
   report = verify(dir);
@@ -234,8 +235,8 @@ TEST(VerifyTest, a_pack_that_was_not_finished_is_a_problem) {
   ASSERT_EQ(report.problems.size(), 1U);
   EXPECT_EQ(report.problems[0].path, dir.file("d"));
   EXPECT_TRUE(report.problems[0].message.starts_with("packing was not finished"));
-  EXPECT_EQ(Dataset::open(dir.file("d")).status().code(), Code::invalid_argument);
-  EXPECT_TRUE(Dataset::open(dir.file("d/*.tar")).ok()) << "whoever names files wants these";
+  EXPECT_EQ(ShardDataset::open(dir.file("d")).status().code(), Code::invalid_argument);
+  EXPECT_TRUE(ShardDataset::open(dir.file("d/*.tar")).ok()) << "whoever names files wants these";
 }
 
 TEST(VerifyTest, a_damaged_megatron_index_is_named) {

@@ -146,14 +146,14 @@ TEST(ManifestTest, a_directory_opens_only_with_the_shards_that_its_manifest_name
   const auto source = open_source(dir.file("src"));
   ASSERT_TRUE(pack(posix_file_ops(), *source, dir.file("d"), small_shards("tar")).ok());
   const std::string shard = dir.file("d/shard-000001.tar");
-  const auto refusal = [&] { return Dataset::open(dir.file("d")).status(); };
+  const auto refusal = [&] { return ShardDataset::open(dir.file("d")).status(); };
   ASSERT_TRUE(refusal().ok()) << refusal().message();
 
   std::filesystem::rename(shard, dir.file("moved"));
   EXPECT_EQ(refusal().code(), Code::not_found);
   EXPECT_TRUE(refusal().message().starts_with(shard + ": missing, but listed"))
       << refusal().message();
-  EXPECT_TRUE(Dataset::open(dir.file("d/*.tar")).ok()) << "whoever names files wants these";
+  EXPECT_TRUE(ShardDataset::open(dir.file("d/*.tar")).ok()) << "whoever names files wants these";
 
   std::filesystem::copy_file(dir.file("moved"), shard);
   std::filesystem::resize_file(shard, std::filesystem::file_size(shard) + 512);
@@ -180,12 +180,12 @@ TEST(ManifestTest, a_manifest_that_is_cut_short_anywhere_is_no_stranger_s) {
   const std::string whole = contents_of(path);
   for (std::size_t size = 0; size + 2 < whole.size(); size += 7) {
     write_text(path, whole.substr(0, size));
-    const Status refusal = Dataset::open(dir.file("d")).status();
+    const Status refusal = ShardDataset::open(dir.file("d")).status();
     EXPECT_EQ(refusal.code(), Code::corrupt) << size;
     EXPECT_NE(refusal.message().find("manifest.json"), std::string_view::npos);
   }
   write_text(path, std::string(whole.size(), '\0'));
-  EXPECT_EQ(Dataset::open(dir.file("d")).status().code(), Code::corrupt);
+  EXPECT_EQ(ShardDataset::open(dir.file("d")).status().code(), Code::corrupt);
 }
 
 TEST(ManifestTest, a_directory_without_one_has_none) {

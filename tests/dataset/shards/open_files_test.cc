@@ -31,26 +31,26 @@ bool is_well_within(rlim_t limit, const std::function<std::string()>& work) {
   return end.exit_code == 0;
 }
 
-std::shared_ptr<const Dataset> opened_as(const LoaderData& data, CachePolicy policy) {
-  Dataset::Options options;
+std::shared_ptr<const ShardDataset> opened_as(const LoaderData& data, CachePolicy policy) {
+  ShardDataset::Options options;
   options.policy = policy;
-  auto dataset = Dataset::open(data.paths(), options);
+  auto dataset = ShardDataset::open(data.paths(), options);
   return dataset.ok() ? *dataset : nullptr;
 }
 
 /// Two datasets of 300 shards, each with a loader of eight threads, read in turns for two epochs.
 std::string read_two_datasets(CachePolicy policy) {
-  std::vector<std::unique_ptr<Loader>> loaders;
+  std::vector<std::unique_ptr<LoaderRun>> loaders;
   std::vector<std::unique_ptr<LoaderData>> sets;
   for (int i = 0; i < 2; ++i) {
     sets.push_back(std::make_unique<LoaderData>(kSamples, kPerShard));
-    LoaderOptions options = sets.back()->options(60);
+    LoaderRunOptions options = sets.back()->options(60);
     options.datasets = {opened_as(*sets.back(), policy)};
     if (options.datasets.front() == nullptr) return "a dataset cannot be opened";
     options.end_epoch = 2;
     options.threads = 8;
     options.depth = 16;
-    auto loader = Loader::start(std::move(options));
+    auto loader = LoaderRun::start(std::move(options));
     if (!loader.ok()) return std::string(loader.status().message());
     loaders.push_back(*std::move(loader));
   }

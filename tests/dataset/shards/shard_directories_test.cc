@@ -16,12 +16,12 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-Result<std::shared_ptr<const Dataset>> open(const std::vector<std::string>& patterns) {
-  return Dataset::open(patterns, {});
+Result<std::shared_ptr<const ShardDataset>> open(const std::vector<std::string>& patterns) {
+  return ShardDataset::open(patterns, {});
 }
 
 /// The labels and image sizes of all samples, in order.
-std::vector<std::string> samples_of(const Dataset& dataset) {
+std::vector<std::string> samples_of(const ShardDataset& dataset) {
   std::vector<std::string> samples;
   SampleRecord record;
   for (std::uint64_t i = 0; i < dataset.sample_count(); ++i) {
@@ -34,7 +34,7 @@ std::vector<std::string> samples_of(const Dataset& dataset) {
   return samples;
 }
 
-std::set<std::string> keys_of(const Dataset& dataset) {
+std::set<std::string> keys_of(const ShardDataset& dataset) {
   std::set<std::string> keys;
   SampleRecord record;
   for (std::uint64_t i = 0; i < dataset.sample_count(); ++i)

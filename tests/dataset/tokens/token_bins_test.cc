@@ -82,7 +82,7 @@ class TokenBinsTest : public ::testing::Test {
   static constexpr std::uint64_t kLength = 50;
 
   /// Two Megatron shards of documents of any length, empty and long ones among them.
-  std::shared_ptr<const Dataset> open_documents() {
+  std::shared_ptr<const ShardDataset> open_documents() {
     std::mt19937 random(3);
     for (const char* name : {"a", "b"}) {
       std::vector<std::size_t> lengths = {0, kLength, 3 * kLength, 3 * kLength + 7, 1};

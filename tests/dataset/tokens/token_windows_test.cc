@@ -11,7 +11,7 @@ namespace stoker::testing {
 namespace {
 
 /// The tokens of a dataset's shards, each shard's all in a row.
-std::vector<std::string> streams_of(const Dataset& dataset) {
+std::vector<std::string> streams_of(const ShardDataset& dataset) {
   std::vector<std::string> streams;
   SampleRecord record;
   for (const IndexedShard& shard : dataset.index().shards()) {
@@ -26,7 +26,8 @@ std::vector<std::string> streams_of(const Dataset& dataset) {
 }
 
 /// Every window, cut by hand.
-std::vector<std::string> windows_of(const Dataset& dataset, const TokenWindows::Options& options) {
+std::vector<std::string> windows_of(const ShardDataset& dataset,
+                                    const TokenWindows::Options& options) {
   const std::uint64_t item = dtype_size_bytes(*dataset.source().token_dtype());
   const std::uint64_t size = (options.window + options.extra) * item;
   const std::uint64_t stride = (options.stride != 0 ? options.stride : options.window) * item;
@@ -75,7 +76,7 @@ class TokenWindowsFormatTest : public ::testing::TestWithParam<const char*> {
 };
 
 TEST_P(TokenWindowsFormatTest, windows_are_those_cut_by_hand_on_every_path) {
-  Dataset::Options opened = write_dataset(dir_.path(), GetParam());
+  ShardDataset::Options opened = write_dataset(dir_.path(), GetParam());
   if (std::string_view(GetParam()) == "litdata_tokens")
     write_litdata(dir_.path(), kLitdataTokensChunk, kLitdataTokensIndex, "chunk-0-0.bin");
   for (const CachePolicy policy : {CachePolicy::automatic, CachePolicy::direct}) {
@@ -112,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(formats, TokenWindowsFormatTest,
 
 class TokenWindowsTest : public ::testing::Test {
  protected:
-  std::shared_ptr<const Dataset> open_megatron(std::span<const std::size_t> lengths) {
+  std::shared_ptr<const ShardDataset> open_megatron(std::span<const std::size_t> lengths) {
     write_megatron(dir_.file("t"), lengths);
     return open_dataset(dir_.path());
   }

@@ -12,8 +12,8 @@ namespace {
 
 class ToyDecoderTest : public ::testing::Test {
  protected:
-  LoaderOptions options() const {
-    LoaderOptions options = data_.options(10);
+  LoaderRunOptions options() const {
+    LoaderRunOptions options = data_.options(10);
     options.seed = 7;
     options.end_epoch = 2;
     options.fields = {{.name = "jpg", .kind = FieldKind::bytes},
@@ -25,7 +25,7 @@ class ToyDecoderTest : public ::testing::Test {
   }
 
   /// Checks each crop of a run; the cursor after `count` batches.
-  static Cursor run(LoaderOptions options, std::size_t count = 1000) {
+  static Cursor run(LoaderRunOptions options, std::size_t count = 1000) {
     Cursor cursor = options.cursor;
     const std::uint64_t seed = options.seed;
     const auto loader = start_loader(std::move(options));
@@ -54,7 +54,7 @@ class ToyDecoderTest : public ::testing::Test {
 TEST_F(ToyDecoderTest, knows_seed_epoch_and_position_on_every_rank) {
   EXPECT_EQ(run(options()).epoch, 1U);
   for (const std::uint32_t rank : {0U, 1U}) {
-    LoaderOptions part = options();
+    LoaderRunOptions part = options();
     part.cut.rank = rank;
     part.cut.world_size = 2;
     part.threads = 3;
@@ -63,7 +63,7 @@ TEST_F(ToyDecoderTest, knows_seed_epoch_and_position_on_every_rank) {
 }
 
 TEST_F(ToyDecoderTest, knows_them_after_a_resume) {
-  LoaderOptions rest = options();
+  LoaderRunOptions rest = options();
   rest.cursor = run(options(), 13);
   EXPECT_EQ(rest.cursor.position, 30U);
   EXPECT_EQ(run(std::move(rest)).position, 100U);
@@ -81,7 +81,7 @@ TEST(DecodeContextTest, every_bit_of_seed_epoch_and_position_changes_the_random_
 }
 
 TEST_F(ToyDecoderTest, its_failure_names_the_field) {
-  LoaderOptions failing = options();
+  LoaderRunOptions failing = options();
   failing.fields[1].field = "cls";  // one digit or two
   const auto loader = start_loader(std::move(failing));
   const NextBatch next = loader->next();
@@ -92,12 +92,12 @@ TEST_F(ToyDecoderTest, its_failure_names_the_field) {
 }
 
 TEST_F(ToyDecoderTest, is_given_with_its_kind_or_not_at_all) {
-  LoaderOptions without = options();
+  LoaderRunOptions without = options();
   without.fields[1].decoder = nullptr;
-  EXPECT_EQ(Loader::start(std::move(without)).status().code(), Code::invalid_argument);
-  LoaderOptions with = options();
+  EXPECT_EQ(LoaderRun::start(std::move(without)).status().code(), Code::invalid_argument);
+  LoaderRunOptions with = options();
   with.fields[0].decoder = make_toy_decoder();
-  EXPECT_EQ(Loader::start(std::move(with)).status().code(), Code::invalid_argument);
+  EXPECT_EQ(LoaderRun::start(std::move(with)).status().code(), Code::invalid_argument);
 }
 
 }  // namespace

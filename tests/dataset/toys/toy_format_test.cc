@@ -81,7 +81,7 @@ TEST(ToyFormatTest, is_named_in_help_texts_and_its_shards_are_not_packed_as_file
 }
 
 TEST_F(ToyDatasetTest, is_opened_by_content_and_read) {
-  const auto dataset = Dataset::open(directory());
+  const auto dataset = ShardDataset::open(directory());
   ASSERT_TRUE(dataset.ok()) << dataset.status().message();
   EXPECT_EQ((*dataset)->source().format(), "toy");
   EXPECT_TRUE(std::filesystem::exists(directory() + "/shard-000003.toy"));
@@ -112,9 +112,9 @@ TEST_F(ToyDatasetTest, is_verified_and_its_damage_found) {
 }
 
 TEST_F(ToyDatasetTest, is_streamed_in_the_order_of_any_other) {
-  const auto dataset = Dataset::open(directory());
+  const auto dataset = ShardDataset::open(directory());
   ASSERT_TRUE(dataset.ok());
-  LoaderOptions options = source_.options(10);
+  LoaderRunOptions options = source_.options(10);
   const std::vector<std::string> expected = all_batches(source_.options(10));
   options.datasets = {*dataset};
   options.cursor.fingerprint = (*dataset)->index().fingerprint();
@@ -126,7 +126,7 @@ TEST_F(ToyDatasetTest, is_converted_back) {
   options.plan.format = "tfrecord";
   ASSERT_TRUE(
       convert(posix_file_ops(), std::vector{directory()}, toys_.file("records"), {}, options).ok());
-  const auto records = Dataset::open(toys_.file("records"));
+  const auto records = ShardDataset::open(toys_.file("records"));
   ASSERT_TRUE(records.ok()) << records.status().message();
   EXPECT_EQ((*records)->sample_count(), kCount);
 }
@@ -217,7 +217,8 @@ class WrittenFormatTest : public ::testing::TestWithParam<std::string> {
     }
   }
 
-  void expect_streamed(const std::shared_ptr<const Dataset>& dataset, const PackInput& source) {
+  void expect_streamed(const std::shared_ptr<const ShardDataset>& dataset,
+                       const PackInput& source) {
     const auto loader = start_loader({.datasets = {dataset},
                                       .cut = {.global_batch_size = 8},
                                       .memory_bytes = std::size_t{64} << 20,
@@ -242,7 +243,7 @@ class WrittenFormatTest : public ::testing::TestWithParam<std::string> {
 
   /// What is in out() is a dataset of this format, with the samples of the source.
   void expect_whole(const PackInput& source) {
-    const auto dataset = Dataset::open(out());
+    const auto dataset = ShardDataset::open(out());
     ASSERT_TRUE(dataset.ok()) << dataset.status().message();
     EXPECT_EQ(&(*dataset)->source().shard_format(), &format());
     ASSERT_EQ((*dataset)->sample_count(), kCount);
@@ -270,7 +271,7 @@ TEST_P(WrittenFormatTest, holds_what_was_converted_and_is_recognised_verified_an
   const auto converted = convert(posix_file_ops(), std::vector{source}, out(), {}, options());
   ASSERT_TRUE(converted.ok()) << converted.status().message();
   EXPECT_EQ(converted->shard_count, 3U);
-  const auto original = Dataset::open(source);
+  const auto original = ShardDataset::open(source);
   ASSERT_TRUE(original.ok());
   const auto input = make_dataset_input(*original);
   ASSERT_TRUE(input.ok());

@@ -11,7 +11,7 @@
 #include "checkpoint/gated_saves.h"
 #include "checkpoint/lock_support.h"
 #include "checkpoint/manifest/names.h"
-#include "checkpoint/save/checkpointer.h"
+#include "checkpoint/save/checkpoint_saver.h"
 #include "checkpoint/save_support.h"
 #include "support/in_child.h"
 
@@ -33,7 +33,7 @@ TEST(CheckpointerWritersTest, a_forked_child_can_neither_use_nor_harm_it) {
   const testing::TempDir dir;
   Gate gate("checkpoint.staged_dir");
   GatedFileOps ops(gate);
-  CheckpointerOptions options = quiet_options(dir.path());
+  SaverOptions options = quiet_options(dir.path());
   options.ops = &ops;
   auto saver = make_saver(std::move(options));
   const std::vector<OwnedTensor> tensors{counted("w", 10, 1)};
@@ -69,12 +69,12 @@ TEST(CheckpointerWritersTest, several_checkpointers_work_side_by_side_but_not_in
 }
 
 /// The ranks of a run. They wait for the lock for ever, by a clock of their own.
-std::vector<std::unique_ptr<Checkpointer>> ranks_in(const std::string& directory,
-                                                    std::uint32_t world_size,
-                                                    testing::FakeTime& time) {
-  std::vector<std::unique_ptr<Checkpointer>> savers;
+std::vector<std::unique_ptr<CheckpointSaver>> ranks_in(const std::string& directory,
+                                                       std::uint32_t world_size,
+                                                       testing::FakeTime& time) {
+  std::vector<std::unique_ptr<CheckpointSaver>> savers;
   for (std::uint32_t rank = 0; rank < world_size; ++rank) {
-    CheckpointerOptions options = quiet_options(directory);
+    SaverOptions options = quiet_options(directory);
     options.lock = time.options(kForever);
     options.lock.ttl = nanoseconds(0);
     options.deadline = std::chrono::seconds(40);
@@ -97,7 +97,7 @@ TEST(CheckpointerWritersTest, rank_0_hears_that_the_others_close_even_if_it_neve
   const std::vector<OwnedTensor> tensors{counted("w", 10, 1)};
   ASSERT_TRUE(save_through(*holder, request_of(1, tensors)).ok());
   testing::FakeTime time;
-  std::vector<std::unique_ptr<Checkpointer>> savers = ranks_in(dir.path(), 2, time);
+  std::vector<std::unique_ptr<CheckpointSaver>> savers = ranks_in(dir.path(), 2, time);
   {
     std::jthread other([&] { EXPECT_FALSE(savers[1]->save(request_of(2, tensors)).ok()); });
     EXPECT_FALSE(savers[0]->save(request_of(2, tensors)).ok());
@@ -115,9 +115,9 @@ TEST(CheckpointerWritersTest, a_save_that_is_late_on_one_rank_is_late_on_all) {
     const testing::TempDir dir;
     Gate gate("checkpoint.staged_dir");
     GatedFileOps ops(gate);
-    std::vector<std::unique_ptr<Checkpointer>> savers;
+    std::vector<std::unique_ptr<CheckpointSaver>> savers;
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
-      CheckpointerOptions options = quiet_options(dir.path());
+      SaverOptions options = quiet_options(dir.path());
       if (rank == 0) options.ops = &ops;
       options.late = policy;
       options.in_flight = rank == 0 ? 3 : 2;
@@ -163,7 +163,7 @@ TEST(CheckpointerWritersTest, the_wait_for_the_lock_ends_before_the_deadline_on_
     const std::vector<OwnedTensor> tensors{counted("w", 10, 1)};
     ASSERT_TRUE(save_through(*holder, request_of(1, tensors)).ok());
     testing::FakeTime time;
-    std::vector<std::unique_ptr<Checkpointer>> savers = ranks_in(dir.path(), world_size, time);
+    std::vector<std::unique_ptr<CheckpointSaver>> savers = ranks_in(dir.path(), world_size, time);
     const auto save_on_all = [&](std::uint64_t step) {
       std::vector<Status> answers(world_size);
       {
@@ -190,7 +190,7 @@ TEST(CheckpointerWritersTest, the_wait_for_the_lock_ends_before_the_deadline_on_
     EXPECT_TRUE(holder->close().ok());
     for (const Status& answer : save_on_all(3)) EXPECT_TRUE(answer.ok()) << answer.message();
     std::vector<std::jthread> closing;  // rank 0 waits for the others to close
-    for (std::unique_ptr<Checkpointer>& saver : savers)
+    for (std::unique_ptr<CheckpointSaver>& saver : savers)
       closing.emplace_back([&saver] { saver.reset(); });
   }
 }
@@ -200,7 +200,7 @@ TEST(CheckpointerWritersTest, a_writer_that_was_presumed_dead_cannot_publish) {
     const testing::TempDir dir;
     Gate gate(point);
     GatedFileOps ops(gate);
-    CheckpointerOptions options = quiet_options(dir.path());
+    SaverOptions options = quiet_options(dir.path());
     options.ops = &ops;
     const auto saver = make_saver(std::move(options));
     const Result<Pending> pending = saver->save(request_of(1, {counted("w", 10, 1)}));
@@ -228,7 +228,7 @@ TEST(CheckpointerWritersTest, writers_that_race_for_a_directory_write_one_after_
     for (const std::uint64_t first : {std::uint64_t{0}, kEach})
       writers.emplace_back([&dir, first] {
         for (std::uint64_t step = first; step < first + kEach; ++step) {
-          CheckpointerOptions options = quiet_options(dir.path());
+          SaverOptions options = quiet_options(dir.path());
           options.lock.timeout = std::chrono::minutes(5);
           const auto saver = make_saver(std::move(options));
           const Status saved = save_through(*saver, request_of(step, {counted("w", 50, 1)}));

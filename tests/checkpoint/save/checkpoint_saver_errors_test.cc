@@ -8,7 +8,7 @@
 
 #include "checkpoint/gated_saves.h"
 #include "checkpoint/manifest/names.h"
-#include "checkpoint/save/checkpointer.h"
+#include "checkpoint/save/checkpoint_saver.h"
 #include "checkpoint/save_support.h"
 #include "io/files/forwarding_file_ops.h"
 
@@ -26,9 +26,9 @@ using testing::request_of;
 using testing::save_through;
 
 /// Its saves fail while `is_broken`.
-std::unique_ptr<Checkpointer> make_breakable(const testing::TempDir& dir,
-                                             const std::atomic<bool>& is_broken) {
-  CheckpointerOptions options = quiet_options(dir.path());
+std::unique_ptr<CheckpointSaver> make_breakable(const testing::TempDir& dir,
+                                                const std::atomic<bool>& is_broken) {
+  SaverOptions options = quiet_options(dir.path());
   options.engine = [&is_broken]() -> Result<std::unique_ptr<Engine>> {
     if (is_broken) return Status(Code::no_space, "no engine today");
     return make_engine(EngineKind::sync, {});
@@ -81,7 +81,7 @@ TEST(CheckpointerErrorsTest, an_error_that_the_caller_has_is_not_told_again) {
 
 TEST(CheckpointerErrorsTest, room_for_one_more_is_looked_for_before_the_copy) {
   const testing::TempDir dir;
-  CheckpointerOptions options = quiet_options(dir.path());
+  SaverOptions options = quiet_options(dir.path());
   options.free_bytes = [](const std::string&) -> Result<std::uint64_t> {
     return std::uint64_t{4096 + 39};
   };
@@ -113,7 +113,7 @@ TEST(CheckpointerErrorsTest, retention_can_fail_without_undoing_the_commit) {
   for (const bool can_hide : {false, true}) {
     const testing::TempDir dir;
     NoRetentionFileOps ops(can_hide);
-    CheckpointerOptions options = quiet_options(dir.path());
+    SaverOptions options = quiet_options(dir.path());
     options.ops = &ops;
     options.retention = {.keep_last = 1};
     const auto saver = make_saver(std::move(options));
@@ -136,7 +136,7 @@ TEST(CheckpointerErrorsTest, retention_can_fail_without_undoing_the_commit) {
 TEST(CheckpointerErrorsTest, what_fails_behind_a_commit_does_not_cost_the_next_save) {
   const testing::TempDir dir;
   NoRetentionFileOps ops(/*can_hide=*/false);
-  CheckpointerOptions options = quiet_options(dir.path());
+  SaverOptions options = quiet_options(dir.path());
   options.ops = &ops;
   options.retention = {.keep_last = 1};
   const auto saver = make_saver(std::move(options));
@@ -178,7 +178,7 @@ TEST(CheckpointerErrorsTest, close_gives_up_what_does_not_end_in_time) {
   // Never destroyed: the writer's thread, which is given up, uses them until the process ends.
   static auto& gate = *new Gate("checkpoint.staged_dir");
   static auto& ops = *new GatedFileOps(gate);
-  CheckpointerOptions options = quiet_options(dir.path());
+  SaverOptions options = quiet_options(dir.path());
   options.ops = &ops;
   const auto saver = make_saver(std::move(options));
   const Result<Pending> pending = saver->save(request_of(1, {counted("w", 10, 1)}));

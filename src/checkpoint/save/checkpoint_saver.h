@@ -34,7 +34,7 @@ enum class LatePolicy : std::uint8_t {
   replace,  ///< Drop the save that waits for the writer, if there is one; otherwise wait.
 };
 
-struct CheckpointerOptions {
+struct SaverOptions {
   std::string directory;  ///< Created if missing. With `store`, used in messages only.
   /// Storage other than a local directory; null: `directory`.
   std::shared_ptr<const CheckpointStore> store = {};
@@ -91,13 +91,13 @@ struct SaveRequest {
   /// ranks would wait for this one until their deadlines.
   Status refusal = {};
   DeviceUse devices = {};  ///< For tensors on devices.
-  /// Time limit of this save, instead of CheckpointerOptions::deadline.
+  /// Time limit of this save, instead of SaverOptions::deadline.
   std::optional<nanoseconds> deadline = {};
 };
 
 enum class SaveStage : std::uint8_t { idle, writing, committing };
 
-struct CheckpointerProgress {
+struct SaverProgress {
   SaveStage stage = SaveStage::idle;
   std::uint64_t step = 0;  ///< The save being written; the byte counts refer to it.
   std::uint64_t size_bytes = 0;
@@ -117,15 +117,15 @@ struct CheckpointerProgress {
 /// Thread safety: save() and close() from one thread at a time; the others from any. In a forked
 /// child save(), wait() and close() return `unsupported`, progress() returns zeros, and the
 /// destructor does nothing.
-class Checkpointer {
+class CheckpointSaver {
  public:
   /// `invalid_argument` for missing or contradictory options. Writes nothing: the first save()
   /// creates the directory and takes its lock.
-  static Result<std::unique_ptr<Checkpointer>> make(CheckpointerOptions options);
-  Checkpointer(const Checkpointer&) = delete;
-  Checkpointer& operator=(const Checkpointer&) = delete;
+  static Result<std::unique_ptr<CheckpointSaver>> make(SaverOptions options);
+  CheckpointSaver(const CheckpointSaver&) = delete;
+  CheckpointSaver& operator=(const CheckpointSaver&) = delete;
   /// Waits for the saves in flight, unless close() has abandoned them.
-  ~Checkpointer();
+  ~CheckpointSaver();
 
   /// Copies the tensors and returns; they may change from then on, on devices by work that the
   /// streams of SaveRequest::devices get. `already_exists` if this run, or
@@ -140,11 +140,11 @@ class Checkpointer {
   /// abandoned: their threads run until the process ends, and nothing waits for them.
   Status close(nanoseconds timeout = kForever);
 
-  CheckpointerProgress progress() const;
+  SaverProgress progress() const;
 
  private:
   class Core;
-  explicit Checkpointer(std::shared_ptr<Core> core);
+  explicit CheckpointSaver(std::shared_ptr<Core> core);
   std::shared_ptr<Core> core() const;
   void forget_core();
 

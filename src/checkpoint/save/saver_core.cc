@@ -1,4 +1,4 @@
-#include "checkpoint/save/checkpointer_core.h"
+#include "checkpoint/save/saver_core.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -35,7 +35,7 @@ void copy_or_fail(SaveJob& job, const Copy& copy) {
 
 }  // namespace
 
-Checkpointer::Core::Core(CheckpointerOptions options)
+CheckpointSaver::Core::Core(SaverOptions options)
     : options_(std::move(options)),
       writer_ops_(*options_.ops),
       coordinator_(*options_.coordinator),
@@ -48,11 +48,11 @@ Checkpointer::Core::Core(CheckpointerOptions options)
     leader_ = std::make_unique<SaveLeader>(options_, coordinator_, writer_ops_);
 }
 
-Checkpointer::Core::~Core() {
+CheckpointSaver::Core::~Core() {
   close();
 }
 
-void Checkpointer::Core::close() {
+void CheckpointSaver::Core::close() {
   if (std::exchange(is_closed_, true)) return;
   static_cast<void>(await_idle(Deadline::max()));
   writer_.request_stop();
@@ -64,7 +64,7 @@ void Checkpointer::Core::close() {
   if (leader_ != nullptr) leader_->release();
 }
 
-Status Checkpointer::Core::start() {
+Status CheckpointSaver::Core::start() {
   try {
     writer_ = std::jthread([this](std::stop_token stop) { run(stop); });
   } catch (const std::system_error& error) {
@@ -77,7 +77,7 @@ Status Checkpointer::Core::start() {
 // The caller's side ------------------------------------------------------------------------------
 
 /// Divides the tensors among those that this rank stores and those that others store.
-Status Checkpointer::Core::divide(SaveJob& job) const {
+Status CheckpointSaver::Core::divide(SaveJob& job) const {
   MutexLock lock(mutex_);
   STOKER_ASSIGN(SplitTensors split, sharing_.split(job.request.tensors, job.keys));
   job.stored = std::move(split.stored);
@@ -85,7 +85,7 @@ Status Checkpointer::Core::divide(SaveJob& job) const {
   return {};
 }
 
-Status Checkpointer::Core::plan(SaveJob& job) const {
+Status CheckpointSaver::Core::plan(SaveJob& job) const {
   STOKER_TRY(job.request.refusal);
   STOKER_TRY(options_.copier->check(job.request.tensors));
   STOKER_TRY(divide(job));
@@ -102,7 +102,7 @@ Status Checkpointer::Core::plan(SaveJob& job) const {
   return {};
 }
 
-std::uint64_t Checkpointer::Core::new_bytes(const CheckpointLayout& layout) const {
+std::uint64_t CheckpointSaver::Core::new_bytes(const CheckpointLayout& layout) const {
   const std::shared_ptr<const LinkParent> parent = learned_.parent();
   std::uint64_t total = 0;
   for (const LayoutFile& file : layout.files) {
@@ -113,7 +113,7 @@ std::uint64_t Checkpointer::Core::new_bytes(const CheckpointLayout& layout) cons
   return total;
 }
 
-BeginMessage Checkpointer::Core::begin(const SaveJob& job, const Status& planned) {
+BeginMessage CheckpointSaver::Core::begin(const SaveJob& job, const Status& planned) {
   BeginMessage message{
       .step = job.request.step, .size_bytes = new_bytes(job.layout), .failure = planned};
   const std::size_t needed = memory_.grant_bytes(staging_bytes(job.layout));
@@ -134,20 +134,20 @@ BeginMessage Checkpointer::Core::begin(const SaveJob& job, const Status& planned
   return message;
 }
 
-void Checkpointer::Core::note(Failure failure) {
+void CheckpointSaver::Core::note(Failure failure) {
   forget_reported();
   failures_.push_back(std::move(failure));
   // Errors after a commit stay until wait() or close(), so the number must be limited.
   if (failures_.size() > kFailuresKept) failures_.pop_front();
 }
 
-void Checkpointer::Core::forget_reported() {
+void CheckpointSaver::Core::forget_reported() {
   std::erase_if(failures_, [](const Failure& failure) {
     return failure.pending != nullptr && failure.pending->is_reported();
   });
 }
 
-SavesInFlight Checkpointer::Core::saves_in_flight(const BeginMessage& message) const {
+SavesInFlight CheckpointSaver::Core::saves_in_flight(const BeginMessage& message) const {
   SavesInFlight saves;
   MutexLock lock(mutex_);
   for (const Job& other : in_flight_) saves.steps.push_back(other->request.step);
@@ -157,7 +157,7 @@ SavesInFlight Checkpointer::Core::saves_in_flight(const BeginMessage& message) c
 
 // The save offered for replacement is not counted. If the ranks do not agree on it, and it stays,
 // a write may fail for lack of space.
-std::uint64_t Checkpointer::Core::unreserved_bytes(const BeginMessage& message) const {
+std::uint64_t CheckpointSaver::Core::unreserved_bytes(const BeginMessage& message) const {
   std::uint64_t total = 0;
   for (const Job& other : in_flight_) {
     const bool is_offered = message.is_late && other->number == message.waiting_number;
@@ -171,8 +171,8 @@ std::uint64_t Checkpointer::Core::unreserved_bytes(const BeginMessage& message) 
 /// While an earlier save reserves its blocks, they are counted twice: as used and as still needed.
 /// Waits, under every policy, until it has reserved all or has ended. Returns true if less is
 /// needed than `seen`.
-bool Checkpointer::Core::await_reservation(const BeginMessage& message, const SavesInFlight& seen,
-                                           Deadline deadline) {
+bool CheckpointSaver::Core::await_reservation(const BeginMessage& message,
+                                              const SavesInFlight& seen, Deadline deadline) {
   const auto is_reserving = [](const Job& other) {
     return other->reservation.load(std::memory_order_relaxed) == Reservation::under_way;
   };
@@ -184,19 +184,19 @@ bool Checkpointer::Core::await_reservation(const BeginMessage& message, const Sa
 
 /// Whether waiting may free space: condemned checkpoints are being removed, or the policy is to
 /// wait for earlier saves, which may remove some.
-bool Checkpointer::Core::is_room_coming() const {
+bool CheckpointSaver::Core::is_room_coming() const {
   return is_removing_ || (options_.late == LatePolicy::block && !in_flight_.empty());
 }
 
-void Checkpointer::Core::await_room(Deadline deadline) {
+void CheckpointSaver::Core::await_room(Deadline deadline) {
   MutexLock lock(mutex_);
   while (is_room_coming() && changed_.wait_until(mutex_, deadline)) {
   }
 }
 
 /// On rank 0. `messages` are of all ranks, its own first.
-Verdict Checkpointer::Core::decide(SaveJob& job, std::uint64_t number,
-                                   std::span<const BeginMessage> messages) {
+Verdict CheckpointSaver::Core::decide(SaveJob& job, std::uint64_t number,
+                                      std::span<const BeginMessage> messages) {
   const BeginMessage& own = messages.front();
   const PlaceTable table = group_places(messages, leader_->token());
   const bool is_sound =
@@ -233,7 +233,7 @@ Verdict Checkpointer::Core::decide(SaveJob& job, std::uint64_t number,
 }
 
 // Every rank acts on the same verdict.
-Result<Verdict> Checkpointer::Core::agree(SaveJob& job, const BeginMessage& message) {
+Result<Verdict> CheckpointSaver::Core::agree(SaveJob& job, const BeginMessage& message) {
   const auto agreed = [&]() -> Result<SaveRounds::Agreed> {
     if (coordinator_.rank() != 0) return rounds_.follow(message, job.deadline);
     // Without the lock rank 0 does not listen, but it must still answer the other ranks.
@@ -256,7 +256,7 @@ Result<Verdict> Checkpointer::Core::agree(SaveJob& job, const BeginMessage& mess
   return agreed->verdict;
 }
 
-void Checkpointer::Core::settle(const Verdict& verdict, Deadline deadline) {
+void CheckpointSaver::Core::settle(const Verdict& verdict, Deadline deadline) {
   Job replaced;
   {
     MutexLock lock(mutex_);
@@ -290,7 +290,7 @@ void Checkpointer::Core::settle(const Verdict& verdict, Deadline deadline) {
 
 /// Tells where this rank saves, if nodes have private disks. The first rank of a place takes its
 /// lock.
-Status Checkpointer::Core::introduce_place(SaveJob& job, BeginMessage& message) {
+Status CheckpointSaver::Core::introduce_place(SaveJob& job, BeginMessage& message) {
   if (!options_.has_private_disks) return {};
   STOKER_TRY(introduce(options_, message));
   if (!leads_place_ || !message.failure.ok()) return {};  // the save fails without a lock as well
@@ -305,7 +305,7 @@ Status Checkpointer::Core::introduce_place(SaveJob& job, BeginMessage& message) 
 }
 
 /// Agrees with the other ranks on the save, and if needed on who stores what.
-Result<Verdict> Checkpointer::Core::agree_and_plan(SaveJob& job) {
+Result<Verdict> CheckpointSaver::Core::agree_and_plan(SaveJob& job) {
   Status planned = plan(job);
   if (coordinator_.world_size() == 1) return agree(job, begin(job, planned));
   int lock_count = 0;
@@ -347,7 +347,7 @@ Result<Verdict> Checkpointer::Core::agree_and_plan(SaveJob& job) {
   }
 }
 
-Result<Pending> Checkpointer::Core::save(SaveRequest request) {
+Result<Pending> CheckpointSaver::Core::save(SaveRequest request) {
   auto job = std::make_shared<SaveJob>();
   job->deadline = deadline_after(request.deadline.value_or(options_.deadline));
   job->request = std::move(request);
@@ -383,7 +383,7 @@ Result<Pending> Checkpointer::Core::save(SaveRequest request) {
   return enter(job);
 }
 
-Status Checkpointer::Core::stage(const Job& job) {
+Status CheckpointSaver::Core::stage(const Job& job) {
   STOKER_TRY(job->failure);
   {
     MutexLock lock(mutex_);
@@ -399,7 +399,7 @@ Status Checkpointer::Core::stage(const Job& job) {
   return {};
 }
 
-Result<Pending> Checkpointer::Core::enter(const Job& job) {
+Result<Pending> CheckpointSaver::Core::enter(const Job& job) {
   job->failure = stage(job);
   if (job->failure.ok())
     fills_->begin(job->number);
@@ -423,7 +423,7 @@ Result<Pending> Checkpointer::Core::enter(const Job& job) {
 /// Copies the tensors. If the writer fails meanwhile the copy ends early, and the Pending has the
 /// error. What need not be done before save() returns is left to a thread, or done here if there is
 /// none.
-void Checkpointer::Core::fill(SaveJob& job) {
+void CheckpointSaver::Core::fill(SaveJob& job) {
   CopyRest rest;
   copy_or_fail(job, [&]() -> Status {
     STOKER_ASSIGN(rest, options_.copier->begin_copy(job.layout, job.stored, *job.staging));
@@ -444,14 +444,14 @@ void Checkpointer::Core::fill(SaveJob& job) {
 }
 
 /// After this the writer may free the job, which joins the thread that runs it.
-void Checkpointer::Core::drain(Fills& fills, SaveJob& job, CopyRest rest) {
+void CheckpointSaver::Core::drain(Fills& fills, SaveJob& job, CopyRest rest) {
   if (rest) copy_or_fail(job, rest);
   rest = {};  // with the memory of the snapshot
   job.pending->set_released();
   fills.end(job.number);
 }
 
-bool Checkpointer::Core::await_idle(Deadline deadline) {
+bool CheckpointSaver::Core::await_idle(Deadline deadline) {
   MutexLock lock(mutex_);
   while (!in_flight_.empty() || is_removing_) {
     if (!changed_.wait_until(mutex_, deadline)) return in_flight_.empty() && !is_removing_;
@@ -459,7 +459,7 @@ bool Checkpointer::Core::await_idle(Deadline deadline) {
   return true;
 }
 
-Status Checkpointer::Core::take_error() {
+Status CheckpointSaver::Core::take_error() {
   MutexLock lock(mutex_);
   forget_reported();
   Status error = failures_.empty() ? Status() : std::move(failures_.back().error);
@@ -467,16 +467,16 @@ Status Checkpointer::Core::take_error() {
   return error;
 }
 
-Status Checkpointer::Core::wait(Deadline deadline) {
+Status CheckpointSaver::Core::wait(Deadline deadline) {
   const bool is_idle = await_idle(deadline);
   Status error = take_error();
   if (error.ok() && !is_idle) error = Status(Code::unavailable, "wait: a save is still in flight");
   return error;
 }
 
-CheckpointerProgress Checkpointer::Core::progress() const {
+SaverProgress CheckpointSaver::Core::progress() const {
   Job job;
-  CheckpointerProgress progress;
+  SaverProgress progress;
   {
     MutexLock lock(mutex_);
     progress.in_flight = static_cast<std::uint32_t>(in_flight_.size());
@@ -493,7 +493,7 @@ CheckpointerProgress Checkpointer::Core::progress() const {
 
 // The writer's side ------------------------------------------------------------------------------
 
-void Checkpointer::Core::run(std::stop_token stop) {
+void CheckpointSaver::Core::run(std::stop_token stop) {
   const std::stop_callback wake(stop, [this] {
     {
       MutexLock lock(mutex_);
@@ -522,7 +522,7 @@ void Checkpointer::Core::run(std::stop_token stop) {
 }
 
 /// Turns std::bad_alloc into a failed save where the worker itself does not.
-EndMessage Checkpointer::Core::work(SaveWorker& worker, const Job& job) {
+EndMessage CheckpointSaver::Core::work(SaveWorker& worker, const Job& job) {
   try {
     return worker.run(job, *fills_);
   } catch (const std::bad_alloc&) {
@@ -530,7 +530,7 @@ EndMessage Checkpointer::Core::work(SaveWorker& worker, const Job& job) {
   }
 }
 
-Checkpointer::Core::Job Checkpointer::Core::next_job(const std::stop_token& stop) {
+CheckpointSaver::Core::Job CheckpointSaver::Core::next_job(const std::stop_token& stop) {
   MutexLock lock(mutex_);
   while ((queue_.empty() || is_held_) && !stop.stop_requested()) changed_.wait(mutex_);
   if (stop.stop_requested()) return nullptr;
@@ -539,7 +539,7 @@ Checkpointer::Core::Job Checkpointer::Core::next_job(const std::stop_token& stop
   return job;
 }
 
-void Checkpointer::Core::finish(const Job& job, const EndMessage& end) {
+void CheckpointSaver::Core::finish(const Job& job, const EndMessage& end) {
   const Status error = end.failure.with_context("save step " + std::to_string(job->request.step));
   {
     MutexLock lock(mutex_);
@@ -558,7 +558,7 @@ void Checkpointer::Core::finish(const Job& job, const EndMessage& end) {
   changed_.notify_all();
 }
 
-void Checkpointer::Core::remove_condemned(const SaveJob& job) {
+void CheckpointSaver::Core::remove_condemned(const SaveJob& job) {
   if (leader_ == nullptr || !leader_->has_condemned()) return;
   Status error;
   try {

@@ -1,5 +1,5 @@
 /// \file
-/// Dataset: the samples of a set of shards, by number.
+/// ShardDataset: the samples of a set of shards, by number.
 #pragma once
 
 #include <atomic>
@@ -32,7 +32,7 @@ class SampleRecord {
   const std::string& key() const noexcept { return key_; }
 
  private:
-  friend class Dataset;
+  friend class ShardDataset;
   std::span<std::byte> room(std::size_t size_bytes);
 
   std::shared_ptr<std::byte[]> memory_;  // aligned for direct reads
@@ -45,7 +45,7 @@ class SampleRecord {
 ///
 /// Thread safety: const methods from any thread, also in a forked child: a dataset owns open
 /// objects and mappings, but no threads and no rings.
-class Dataset {
+class ShardDataset {
  public:
   struct Options {
     ShardSourceOptions source = {};
@@ -58,14 +58,14 @@ class Dataset {
 
   /// Opens the shards and their index; builds the index if there is none that matches the shards.
   /// If a directory has a manifest, its shards must match it: see check_against_manifest().
-  static Result<std::shared_ptr<const Dataset>> open(std::span<const std::string> patterns,
-                                                     const Options& options);
-  static Result<std::shared_ptr<const Dataset>> open(const std::string& pattern) {
+  static Result<std::shared_ptr<const ShardDataset>> open(std::span<const std::string> patterns,
+                                                          const Options& options);
+  static Result<std::shared_ptr<const ShardDataset>> open(const std::string& pattern) {
     return open({&pattern, 1}, Options());
   }
-  Dataset(const Dataset&) = delete;
-  Dataset& operator=(const Dataset&) = delete;
-  ~Dataset();
+  ShardDataset(const ShardDataset&) = delete;
+  ShardDataset& operator=(const ShardDataset&) = delete;
+  ~ShardDataset();
 
   std::uint64_t sample_count() const noexcept { return index_.sample_count(); }
   const Index& index() const noexcept { return index_; }
@@ -104,7 +104,7 @@ class Dataset {
   std::string describe(std::uint64_t sample) const;
 
  private:
-  Dataset(std::unique_ptr<ShardSource> source, IndexFile index, const Options& options);
+  ShardDataset(std::unique_ptr<ShardSource> source, IndexFile index, const Options& options);
 
   Result<std::span<const std::byte>> read_record(const SampleLocation& at, SampleRecord& out) const;
   Status read_and_split(std::uint64_t sample, const SampleLocation& at, SampleRecord& out) const;

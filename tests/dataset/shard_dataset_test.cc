@@ -1,4 +1,4 @@
-#include "dataset/dataset.h"
+#include "dataset/shard_dataset.h"
 
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ Expected expected_of(const OwnedSample& sample, const std::string& key) {
 /// A dataset on disk, and what must come out of it.
 struct Case {
   std::string name;
-  Dataset::Options options = {};
+  ShardDataset::Options options = {};
   std::vector<Expected> samples = {};
 };
 
@@ -81,7 +81,7 @@ void write_case(const std::string& directory, Case& made) {
 }
 
 /// The first sample that is not as expected.
-std::string compare(const Dataset& dataset, const std::vector<Expected>& expected,
+std::string compare(const ShardDataset& dataset, const std::vector<Expected>& expected,
                     std::span<const std::uint64_t> numbers) {
   SampleRecord record;
   for (const std::uint64_t i : numbers) {
@@ -106,10 +106,10 @@ class DatasetFormatTest : public ::testing::TestWithParam<const char*> {
  protected:
   DatasetFormatTest() { case_.name = GetParam(); }
   void SetUp() override { write_case(dir_.path(), case_); }
-  std::shared_ptr<const Dataset> open(bool checksums = false) {
+  std::shared_ptr<const ShardDataset> open(bool checksums = false) {
     case_.options.index.checksums = checksums;
     const std::string pattern = dir_.path();
-    auto dataset = Dataset::open({&pattern, 1}, case_.options);
+    auto dataset = ShardDataset::open({&pattern, 1}, case_.options);
     EXPECT_TRUE(dataset.ok()) << dataset.status().message();
     return dataset.ok() ? *dataset : nullptr;
   }
@@ -189,9 +189,9 @@ INSTANTIATE_TEST_SUITE_P(formats, DatasetFormatTest,
 
 class DatasetTest : public ::testing::Test {
  protected:
-  std::shared_ptr<const Dataset> open(const std::string& pattern,
-                                      const Dataset::Options& options = {}) {
-    auto dataset = Dataset::open({&pattern, 1}, options);
+  std::shared_ptr<const ShardDataset> open(const std::string& pattern,
+                                           const ShardDataset::Options& options = {}) {
+    auto dataset = ShardDataset::open({&pattern, 1}, options);
     EXPECT_TRUE(dataset.ok()) << dataset.status().message();
     return dataset.ok() ? *dataset : nullptr;
   }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "checkpoint/save/checkpointer.h"
+#include "checkpoint/save/checkpoint_saver.h"
 #include "checkpoint/save/save_job.h"
 #include "checkpoint/save/save_leader.h"
 #include "checkpoint/save/save_messages.h"
@@ -31,9 +31,9 @@ namespace stoker {
 ///
 /// Thread safety: save() and close() from one thread at a time; the others from any. The destructor
 /// closes.
-class Checkpointer::Core {
+class CheckpointSaver::Core {
  public:
-  explicit Core(CheckpointerOptions options);
+  explicit Core(SaverOptions options);
   ~Core();
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
@@ -53,7 +53,7 @@ class Checkpointer::Core {
   /// Returns the newest error that was not reported yet, neither here nor by its Pending, and
   /// clears all of them.
   Status take_error();
-  CheckpointerProgress progress() const;
+  SaverProgress progress() const;
 
  private:
   using Job = std::shared_ptr<SaveJob>;
@@ -92,7 +92,7 @@ class Checkpointer::Core {
   void forget_reported() STOKER_REQUIRES(mutex_);
   EndMessage work(SaveWorker& worker, const Job& job);
 
-  const CheckpointerOptions options_;
+  const SaverOptions options_;
   TimedFileOps writer_ops_;  // used by the writer's thread
   Coordinator& coordinator_;
   RateLimiter limiter_;

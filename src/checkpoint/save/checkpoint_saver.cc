@@ -1,15 +1,15 @@
-#include "checkpoint/save/checkpointer.h"
+#include "checkpoint/save/checkpoint_saver.h"
 
 #include <algorithm>
 #include <system_error>
 #include <thread>
 #include <utility>
 
-#include "checkpoint/save/checkpointer_core.h"
+#include "checkpoint/save/saver_core.h"
 
 namespace stoker {
 
-Result<std::unique_ptr<Checkpointer>> Checkpointer::make(CheckpointerOptions options) {
+Result<std::unique_ptr<CheckpointSaver>> CheckpointSaver::make(SaverOptions options) {
   const auto bad = [](const char* why) { return Status(Code::invalid_argument, why); };
   if (options.directory.empty() && options.store != nullptr)
     options.directory = options.store->path();
@@ -28,12 +28,12 @@ Result<std::unique_ptr<Checkpointer>> Checkpointer::make(CheckpointerOptions opt
   if (options.copier == nullptr) options.copier = make_host_copier(options.copy_threads);
   auto core = std::make_shared<Core>(std::move(options));
   STOKER_TRY(core->start());
-  return std::unique_ptr<Checkpointer>(new Checkpointer(std::move(core)));
+  return std::unique_ptr<CheckpointSaver>(new CheckpointSaver(std::move(core)));
 }
 
-Checkpointer::Checkpointer(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+CheckpointSaver::CheckpointSaver(std::shared_ptr<Core> core) : core_(std::move(core)) {}
 
-Checkpointer::~Checkpointer() {
+CheckpointSaver::~CheckpointSaver() {
   // The writer's thread does not exist in a forked child and cannot be joined there.
   if (guard_.is_here())
     static_cast<void>(close());
@@ -41,30 +41,30 @@ Checkpointer::~Checkpointer() {
     core_->keep(core_);
 }
 
-std::shared_ptr<Checkpointer::Core> Checkpointer::core() const {
+std::shared_ptr<CheckpointSaver::Core> CheckpointSaver::core() const {
   const MutexLock lock(mutex_);
   return core_;
 }
 
-void Checkpointer::forget_core() {
+void CheckpointSaver::forget_core() {
   const MutexLock lock(mutex_);
   core_ = nullptr;
 }
 
-Result<Pending> Checkpointer::save(SaveRequest request) {
+Result<Pending> CheckpointSaver::save(SaveRequest request) {
   STOKER_TRY(guard_.check("a checkpointer"));
   const std::shared_ptr<Core> core = this->core();
   if (core == nullptr) return Status(Code::invalid_argument, "this checkpointer was closed");
   return core->save(std::move(request));
 }
 
-Status Checkpointer::wait(nanoseconds timeout) {
+Status CheckpointSaver::wait(nanoseconds timeout) {
   STOKER_TRY(guard_.check("a checkpointer"));
   const std::shared_ptr<Core> core = this->core();
   return core == nullptr ? Status() : core->wait(deadline_after(timeout));
 }
 
-Status Checkpointer::close(nanoseconds timeout) {
+Status CheckpointSaver::close(nanoseconds timeout) {
   STOKER_TRY(guard_.check("a checkpointer"));
   const std::shared_ptr<Core> core = this->core();
   if (core == nullptr) return {};
@@ -80,10 +80,10 @@ Status Checkpointer::close(nanoseconds timeout) {
   return error.ok() ? Status(Code::unavailable, "close: a save was still in flight") : error;
 }
 
-CheckpointerProgress Checkpointer::progress() const {
+SaverProgress CheckpointSaver::progress() const {
   if (!guard_.is_here()) return {};
   const std::shared_ptr<Core> core = this->core();
-  return core == nullptr ? CheckpointerProgress() : core->progress();
+  return core == nullptr ? SaverProgress() : core->progress();
 }
 
 }  // namespace stoker

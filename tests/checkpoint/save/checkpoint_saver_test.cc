@@ -1,4 +1,4 @@
-#include "checkpoint/save/checkpointer.h"
+#include "checkpoint/save/checkpoint_saver.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -32,7 +32,7 @@ using testing::save_through;
 TEST(CheckpointerTest, a_save_is_a_directory_of_plain_safetensors_with_a_manifest) {
   const testing::TempDir dir;
   const std::string root = dir.file("run/checkpoints");
-  CheckpointerOptions options = quiet_options(root);
+  SaverOptions options = quiet_options(root);
   options.engine = {};  // the best one here, direct where that pays
   options.file = {};
   options.now_s = [] { return 1234.5; };
@@ -71,7 +71,7 @@ TEST(CheckpointerTest, the_caller_may_change_its_tensors_as_soon_as_save_has_ret
   const testing::TempDir dir;
   Gate gate("checkpoint.staged_dir");
   GatedFileOps ops(gate);
-  CheckpointerOptions options = quiet_options(dir.path());
+  SaverOptions options = quiet_options(dir.path());
   options.ops = &ops;
   const auto saver = make_saver(std::move(options));
   std::vector<OwnedTensor> tensors{counted("w", 100'000, 1)};
@@ -90,7 +90,7 @@ TEST(CheckpointerTest, the_caller_may_change_its_tensors_as_soon_as_save_has_ret
 TEST(CheckpointerTest, more_than_the_memory_passes_through_a_ring_of_chunks) {
   const testing::TempDir dir;
   for (const EngineKind kind : {EngineKind::sync, EngineKind::threads}) {
-    CheckpointerOptions options = quiet_options(dir.file(std::string(engine_kind_name(kind))));
+    SaverOptions options = quiet_options(dir.file(std::string(engine_kind_name(kind))));
     options.engine = testing::engine_of(kind);
     options.memory_bytes = 8 << 20;
     const std::string step = options.directory + "/step-000000000005";
@@ -127,7 +127,7 @@ TEST(CheckpointerTest, a_step_of_this_run_is_refused_and_one_of_a_rewound_run_is
                                 .generation = 2,
                                 .line = testing::manifest_in(dir.file("step-000000000002")).line}));
   }
-  CheckpointerOptions options = quiet_options(dir.path());
+  SaverOptions options = quiet_options(dir.path());
   options.parent = CheckpointParent{.step = 2, .generation = 2};
   const auto rewound = make_saver(std::move(options));
   EXPECT_EQ(rewound->save(request_of(1, tensors)).status().code(), Code::already_exists);
@@ -142,7 +142,7 @@ TEST(CheckpointerTest, a_step_of_this_run_is_refused_when_retention_has_removed_
   const testing::TempDir dir;
   const std::vector<OwnedTensor> tensors{counted("w", 10, 1)};
   const auto options = [&dir](std::optional<CheckpointParent> parent) {
-    CheckpointerOptions made = quiet_options(dir.path());
+    SaverOptions made = quiet_options(dir.path());
     made.retention.keep_last = 1;
     made.retention.keep_every = 100;
     made.parent = parent;
@@ -166,7 +166,7 @@ TEST(CheckpointerTest, a_late_save_is_skipped_replaces_the_waiting_one_or_waits)
     const testing::TempDir dir;
     Gate gate("checkpoint.staged_dir");
     GatedFileOps ops(gate);
-    CheckpointerOptions options = quiet_options(dir.path());
+    SaverOptions options = quiet_options(dir.path());
     options.ops = &ops;
     options.late = policy;
     options.in_flight = 2;
@@ -213,16 +213,16 @@ TEST(CheckpointerTest, others_may_look_at_it_and_wait_while_it_closes) {
 }
 
 TEST(CheckpointerTest, replacing_needs_one_that_waits) {
-  CheckpointerOptions options = quiet_options("somewhere");
+  SaverOptions options = quiet_options("somewhere");
   options.late = LatePolicy::replace;
-  EXPECT_EQ(Checkpointer::make(std::move(options)).status().code(), Code::invalid_argument);
+  EXPECT_EQ(CheckpointSaver::make(std::move(options)).status().code(), Code::invalid_argument);
 }
 
 TEST(CheckpointerTest, a_save_is_durable_before_the_blocks_of_others_are_freed) {
   const testing::TempDir dir;
   Gate gate("owner.unlinked");
   GatedFileOps ops(gate);
-  CheckpointerOptions options = quiet_options(dir.path());
+  SaverOptions options = quiet_options(dir.path());
   options.ops = &ops;
   options.retention = {.keep_last = 1};
   bool is_full = false;

@@ -1,4 +1,4 @@
-#include "dataset/dataset.h"
+#include "dataset/shard_dataset.h"
 
 #include <algorithm>
 #include <new>
@@ -45,7 +45,8 @@ std::span<std::byte> SampleRecord::room(std::size_t size_bytes) {
   return {memory_.get(), memory_bytes_};
 }
 
-Dataset::Dataset(std::unique_ptr<ShardSource> source, IndexFile index, const Options& options)
+ShardDataset::ShardDataset(std::unique_ptr<ShardSource> source, IndexFile index,
+                           const Options& options)
     : source_(std::move(source)),
       index_(std::move(index.index)),
       index_path_(std::move(index.path)),
@@ -55,20 +56,21 @@ Dataset::Dataset(std::unique_ptr<ShardSource> source, IndexFile index, const Opt
       open_files_(share_of_open_files(source_->shards().size(), options.open_shards_max)),
       open_(std::make_unique<std::atomic<const Object*>[]>(open_files_.count())) {}
 
-Dataset::~Dataset() {
+ShardDataset::~ShardDataset() {
   for (std::size_t i = 0; i < open_shards_max(); ++i)
     delete open_[i].load(std::memory_order_acquire);
 }
 
-Result<std::shared_ptr<const Dataset>> Dataset::open(std::span<const std::string> patterns,
-                                                     const Options& options) {
+Result<std::shared_ptr<const ShardDataset>> ShardDataset::open(
+    std::span<const std::string> patterns, const Options& options) {
   STOKER_ASSIGN(std::unique_ptr<ShardSource> source, open_shards(patterns, options.source));
   STOKER_TRY(check_against_manifest(*source));
   STOKER_ASSIGN(IndexFile index, open_index_file(*source, options.index));
-  return std::shared_ptr<const Dataset>(new Dataset(std::move(source), std::move(index), options));
+  return std::shared_ptr<const ShardDataset>(
+      new ShardDataset(std::move(source), std::move(index), options));
 }
 
-Result<std::shared_ptr<const Object>> Dataset::lend_shard(std::size_t shard) const {
+Result<std::shared_ptr<const Object>> ShardDataset::lend_shard(std::size_t shard) const {
   const auto lent = [](const Object* object) {
     return std::shared_ptr<const Object>(std::shared_ptr<const void>(), object);  // owns nothing
   };
@@ -86,7 +88,7 @@ Result<std::shared_ptr<const Object>> Dataset::lend_shard(std::size_t shard) con
   return lent(seen);  // another thread was faster
 }
 
-Result<InflatedCache::Bytes> Dataset::inflate_shard(std::size_t shard) const {
+Result<InflatedCache::Bytes> ShardDataset::inflate_shard(std::size_t shard) const {
   if (InflatedCache::Bytes bytes = inflated_.find(shard)) return bytes;
   const ShardFile& info = source_->shards()[shard];
   STOKER_ASSIGN(const std::vector<std::byte> packed, internal::read_packed(source_->store(), info));
@@ -96,8 +98,8 @@ Result<InflatedCache::Bytes> Dataset::inflate_shard(std::size_t shard) const {
   return InflatedCache::Bytes(std::move(bytes));
 }
 
-Result<std::span<const std::byte>> Dataset::read_record(const SampleLocation& at,
-                                                        SampleRecord& out) const {
+Result<std::span<const std::byte>> ShardDataset::read_record(const SampleLocation& at,
+                                                             SampleRecord& out) const {
   if (source_->is_compressed(at.shard)) {
     STOKER_ASSIGN(const InflatedCache::Bytes plain, inflate_shard(at.shard));
     if (at.record.end_bytes() > plain->size())
@@ -117,7 +119,8 @@ Result<std::span<const std::byte>> Dataset::read_record(const SampleLocation& at
   return bytes;
 }
 
-Status Dataset::check_record(const SampleLocation& at, std::span<const std::byte> record) const {
+Status ShardDataset::check_record(const SampleLocation& at,
+                                  std::span<const std::byte> record) const {
   if (!index_.has_checksums() || crc32c(record) == at.crc32c) return {};
   const std::string key = key_of_damaged(source_->reader(), at, record);
   return Status(Code::corrupt,
@@ -127,8 +130,8 @@ Status Dataset::check_record(const SampleLocation& at, std::span<const std::byte
                     "--checksums");
 }
 
-Status Dataset::read_and_split(std::uint64_t sample, const SampleLocation& at,
-                               SampleRecord& out) const {
+Status ShardDataset::read_and_split(std::uint64_t sample, const SampleLocation& at,
+                                    SampleRecord& out) const {
   STOKER_ASSIGN(const std::span<const std::byte> record, read_record(at, out));
   STOKER_TRY(check_record(at, record));
   STOKER_TRY(source_->reader().split(record, at.record.offset_bytes, out.view_));
@@ -136,7 +139,7 @@ Status Dataset::read_and_split(std::uint64_t sample, const SampleLocation& at,
   return {};
 }
 
-Status Dataset::read(std::uint64_t sample, SampleRecord& out) const {
+Status ShardDataset::read(std::uint64_t sample, SampleRecord& out) const {
   out.view_.clear();
   out.key_.clear();
   STOKER_ASSIGN(const SampleLocation at, index_.locate(sample));
@@ -146,17 +149,18 @@ Status Dataset::read(std::uint64_t sample, SampleRecord& out) const {
   return status.with_context(describe(sample));
 }
 
-std::string Dataset::key_of(const SampleView& view, std::uint64_t sample, std::size_t shard) const {
+std::string ShardDataset::key_of(const SampleView& view, std::uint64_t sample,
+                                 std::size_t shard) const {
   const std::string_view own = key_of_sample(view);
   return own.empty() ? numbered_key(sample, shard) : std::string(own);
 }
 
-std::string Dataset::numbered_key(std::uint64_t sample, std::size_t shard) const {
+std::string ShardDataset::numbered_key(std::uint64_t sample, std::size_t shard) const {
   const IndexedShard& info = index_.shards()[shard];
   return stoker::numbered_key(info.name, sample - info.first_sample);
 }
 
-std::string Dataset::describe(std::uint64_t sample) const {
+std::string ShardDataset::describe(std::uint64_t sample) const {
   const Result<SampleLocation> at = index_.locate(sample);
   if (!at.ok()) return "sample " + std::to_string(sample);
   return source_->shards()[at->shard].path + ": sample " + std::to_string(sample) + " at byte " +
