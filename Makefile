@@ -69,6 +69,7 @@ help:
 	@echo "                each command and each kind of restore, under sanitizers (minutes)"
 	@echo "  make format   rewrite C++ and Python sources in the project's format"
 	@echo "  make stubs    regenerate python/stoker/_native.pyi after an API change"
+	@echo "  make abi      record the symbols that libstoker.so exports in tests/golden/abi"
 	@echo "  make clean    remove build/, .venv/ and what tools left behind"
 
 # --- Set-up ---------------------------------------------------------------------------------------
@@ -229,6 +230,11 @@ format: apt-test $(VENV)
 .PHONY: stubs
 stubs: build
 	@$(VENV_PYTHON) tools/make_stubs.py --write
+
+.PHONY: abi
+abi: build
+	@cmake --build build/release --parallel $(JOBS) --target stoker_shared
+	@$(VENV_PYTHON) tools/check_abi.py build/release/libstoker.so --write
 
 .PHONY: clean
 clean:

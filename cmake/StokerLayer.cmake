@@ -69,10 +69,10 @@ function(stoker_layer name)
   target_include_directories(stoker_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_compile_features(stoker_${name} PUBLIC cxx_std_20)
   set_target_properties(stoker_${name} PROPERTIES
-    EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON VERIFY_INTERFACE_HEADER_SETS ON)
+    POSITION_INDEPENDENT_CODE ON VERIFY_INTERFACE_HEADER_SETS ON)
   list(TRANSFORM arg_DEPS PREPEND stoker::)
   target_link_libraries(stoker_${name} PUBLIC ${arg_DEPS}
-    PRIVATE ${arg_LIBRARIES} $<BUILD_INTERFACE:stoker::warnings>)
+    PRIVATE ${arg_LIBRARIES} stoker::warnings)
   if(TARGET stoker_std_headers)
     target_compile_options(stoker_${name} PRIVATE ${STOKER_PCH_OPTIONS})
     target_precompile_headers(stoker_${name} REUSE_FROM stoker_std_headers)
@@ -86,6 +86,9 @@ function(stoker_layer name)
     set_target_properties(stoker_${name}_alone PROPERTIES CXX_CLANG_TIDY "")
   endif()
   set_property(GLOBAL APPEND PROPERTY STOKER_LAYERS stoker_${name})
+  # For cmake/StokerLibrary.cmake.
+  set_target_properties(stoker_${name} PROPERTIES
+    STOKER_PUBLIC_HEADERS "${arg_PUBLIC_HEADERS}" STOKER_LIBRARIES "${arg_LIBRARIES}")
 endfunction()
 
 # stoker_test(<name> LABEL <kind> SOURCES s... LAYERS layer... [LIBRARIES target...] [TIMEOUT s])
