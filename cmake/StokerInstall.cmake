@@ -16,6 +16,8 @@ foreach(kind shared static)
 endforeach()
 if(STOKER_CLI)
   install(TARGETS stoker_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}
+    COMPONENT runtime)
 endif()
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/stokerConfig.cmake.in

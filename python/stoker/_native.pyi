@@ -11,6 +11,12 @@ from numpy.typing import NDArray
 
 version: str = '0.1.0'
 
+def build_info() -> dict[str, object]:
+    """
+    Returns version, revision, compiler, platform, libraries and engine, as `stoker
+    --version --json` prints them; for reports of problems.
+    """
+
 class CorruptError(ValueError):
     """
     The bytes that were read are not the bytes that were written.
