@@ -37,7 +37,8 @@ APT_BUILD := g++ cmake ninja-build pkg-config liburing-dev libxxhash-dev libisal
   libzstd-dev zlib1g-dev libbrotli-dev libbz2-dev libsnappy-dev \
   nlohmann-json3-dev libcli11-dev libfmt-dev python3-dev python3-venv ccache
 APT_TEST := $(APT_BUILD) libgtest-dev libbenchmark-dev clang-format-19 e2fsprogs xfsprogs btrfs-progs
-APT_LINT := $(APT_TEST) clang-19 clang-tidy-19
+APT_DOCS := doxygen
+APT_LINT := $(APT_TEST) clang-19 clang-tidy-19 $(APT_DOCS)
 APT_FUZZ := $(APT_BUILD) clang-19 libclang-rt-19-dev
 APT_BENCH := $(APT_TEST) fio
 
@@ -70,14 +71,16 @@ help:
 	@echo "  make format   rewrite C++ and Python sources in the project's format"
 	@echo "  make stubs    regenerate python/stoker/_native.pyi after an API change"
 	@echo "  make abi      record the symbols that libstoker.so exports in tests/golden/abi"
+	@echo "  make docs     a reference of the public headers in build/docs"
 	@echo "  make clean    remove build/, .venv/ and what tools left behind"
 
 # --- Set-up ---------------------------------------------------------------------------------------
 
-.PHONY: apt-build apt-test apt-lint apt-fuzz apt-bench
+.PHONY: apt-build apt-test apt-lint apt-docs apt-fuzz apt-bench
 apt-build: ; @tools/setup_apt.sh $(APT_BUILD)
 apt-test: ; @tools/setup_apt.sh $(APT_TEST)
 apt-lint: ; @tools/setup_apt.sh $(APT_LINT)
+apt-docs: ; @tools/setup_apt.sh $(APT_DOCS)
 apt-fuzz: ; @tools/setup_apt.sh $(APT_FUZZ)
 apt-bench: ; @tools/setup_apt.sh $(APT_BENCH)
 
@@ -162,6 +165,7 @@ lint: apt-lint $(VENV) build/tidy/build.ninja
 	@$(VENV_PYTHON) -m ruff check --quiet .
 	@$(VENV_PYTHON) -m ruff format --quiet --check .
 	@$(VENV_PYTHON) -m mypy
+	@tools/make_docs.sh build/docs >/dev/null
 	$(SAY) "clang-19 with thread-safety warnings as errors, and clang-tidy-19 (minutes)"
 	@cmake --build build/tidy --parallel $(JOBS) --target all stoker_headers_alone
 
@@ -235,6 +239,10 @@ stubs: build
 abi: build
 	@cmake --build build/release --parallel $(JOBS) --target stoker_shared
 	@$(VENV_PYTHON) tools/check_abi.py build/release/libstoker.so --write
+
+.PHONY: docs
+docs: apt-docs
+	@tools/make_docs.sh build/docs
 
 .PHONY: clean
 clean:
