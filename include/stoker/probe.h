@@ -39,6 +39,8 @@ struct StorageProbe {
 
 /// Tries every feature in `directory`, with scratch files that are removed before it returns. Takes
 /// a few milliseconds on a local filesystem. Fails if the directory is not writable.
+///
+/// Thread safety: from any thread, also in a forked child.
 STOKER_API Result<StorageProbe> probe(const std::string& directory);
 
 }  // namespace stoker
