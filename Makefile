@@ -39,6 +39,7 @@ APT_BUILD := g++ cmake ninja-build pkg-config liburing-dev libxxhash-dev libisal
 APT_TEST := $(APT_BUILD) libgtest-dev libbenchmark-dev clang-format-19 e2fsprogs xfsprogs btrfs-progs
 APT_DOCS := doxygen
 APT_LINT := $(APT_TEST) clang-19 clang-tidy-19 $(APT_DOCS)
+APT_INTEROP := $(APT_TEST) debootstrap zsh groff mandoc
 APT_FUZZ := $(APT_BUILD) clang-19 libclang-rt-19-dev
 APT_BENCH := $(APT_TEST) fio
 
@@ -54,6 +55,8 @@ help:
 	@echo "  make test     build and run every test; the last line counts them"
 	@echo
 	@echo "  make build    build/release/stoker, and the Python package in .venv"
+	@echo "  make wheel    a wheel with its libraries inside, and a source distribution, in dist/"
+	@echo "  make wheel-test  that wheel on a bare Debian 12 (as root), and one made from the sdist"
 	@echo "  make crash    power cuts on ext4, XFS and btrfs at CRASH_CUTS ($(CRASH_CUTS)) block writes each, and"
 	@echo "                KILL_CYCLES ($(KILL_CYCLES)) runs ended by kill -9, JOB_PAIRS ($(JOB_PAIRS)) pairs of jobs that"
 	@echo "                start at once in one directory (half an hour, as root)"
@@ -76,11 +79,12 @@ help:
 
 # --- Set-up ---------------------------------------------------------------------------------------
 
-.PHONY: apt-build apt-test apt-lint apt-docs apt-fuzz apt-bench
+.PHONY: apt-build apt-test apt-lint apt-docs apt-interop apt-fuzz apt-bench
 apt-build: ; @tools/setup_apt.sh $(APT_BUILD)
 apt-test: ; @tools/setup_apt.sh $(APT_TEST)
 apt-lint: ; @tools/setup_apt.sh $(APT_LINT)
 apt-docs: ; @tools/setup_apt.sh $(APT_DOCS)
+apt-interop: ; @tools/setup_apt.sh $(APT_INTEROP)
 apt-fuzz: ; @tools/setup_apt.sh $(APT_FUZZ)
 apt-bench: ; @tools/setup_apt.sh $(APT_BENCH)
 
@@ -121,6 +125,22 @@ build-tests: apt-test build
 .PHONY: demo
 demo: build
 	@tools/demo.sh build/release/stoker $(VENV_PYTHON)
+
+.PHONY: wheel
+wheel: apt-build $(VENV)
+	$(SAY) "compiling what is missing, and putting the libraries into the wheel"
+	@tools/make_wheel.sh $(VENV_PYTHON) dist
+	@tools/make_sdist.sh $(VENV_PYTHON) dist
+
+.PHONY: wheel-test
+wheel-test: apt-interop wheel
+	$(SAY) "the wheel in a new environment, with the libraries hidden, and on a bare Debian"
+	@STOKER_WHEEL=$$(echo $(CURDIR)/dist/*.whl) $(VENV_PYTHON) -m pytest python/tests/test_package.py
+	@tools/try_bare_machine.sh $(VENV_PYTHON) build/bare dist/*.whl
+	$(SAY) "a wheel from the source distribution"
+	@rm -rf build/sdist && mkdir -p build/sdist && tar -xzf dist/*.tar.gz -C build/sdist --strip-components 1
+	@CCACHE_BASEDIR=$(CURDIR)/build/sdist \
+	  tools/make_wheel.sh $(VENV_PYTHON) build/wheel-from-sdist build/sdist
 
 # Both runs continue after a failure; the summary counts and decides. Python tests often wait for processes
 # that they have started: one more of them than cores.
@@ -200,7 +220,7 @@ mutations: apt-fuzz build-tests build/fuzz/build.ninja build/asan-python/build.n
 	@tools/run_mutations.sh $(VENV_PYTHON) $(MUTATIONS)
 
 .PHONY: interop
-interop: build-tests
+interop: apt-interop build-tests wheel-test
 	$(SAY) "our formats beside the real packages (installs them the first time)"
 	@cmake --build build/release --parallel $(JOBS) --target interop_tools
 	@tools/run_interop.sh $(PYTHON) build/release/tests/interop

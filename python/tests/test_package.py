@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -33,6 +34,15 @@ def test_the_version_is_the_one_of_the_header() -> None:
     assert stoker.__version__ == match[1]
 
 
+def test_build_info_is_what_the_command_says() -> None:
+    command = ROOT / "build" / "release" / "stoker"
+    told = json.loads(run("env", "-u", "STOKER_ENGINE", command, "--version", "--json", cwd=ROOT))
+    info = stoker.build_info()
+    assert set(info) == set(told)
+    assert {**info, "revision": ""} == {**told, "revision": ""}  # of two builds, perhaps
+    assert info["version"] == stoker.__version__
+
+
 def test_importing_loads_no_torch() -> None:
     program = "import stoker, sys; sys.exit('torch' in sys.modules)"
     run(sys.executable, "-c", program, cwd=ROOT)
@@ -59,37 +69,79 @@ def run_make_stubs() -> str:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel that `pip install .` would build, with the build tools of this environment."""
+    """The wheel of `make wheel`, which STOKER_WHEEL names or which is built here."""
+    if named := os.environ.get("STOKER_WHEEL"):
+        return Path(named)
     folder = tmp_path_factory.mktemp("wheel")
-    options = ["--no-build-isolation", "--no-deps", "--quiet", "--wheel-dir", str(folder)]
-    run(sys.executable, "-m", "pip", "wheel", *options, str(ROOT), cwd=folder)
+    run(ROOT / "tools" / "make_wheel.sh", sys.executable, folder, cwd=folder)
     (found,) = folder.glob("*.whl")
     return found
+
+
+@pytest.fixture(scope="module")
+def fresh(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the programs of a new environment that has the wheel."""
+    folder = tmp_path_factory.mktemp("fresh")
+    venv.create(folder, with_pip=True)
+    run(folder / "bin" / "python", "-m", "pip", "install", "--quiet", wheel, cwd=folder)
+    return folder / "bin"
 
 
 @pytest.mark.slow
 def test_the_wheel_holds_the_package_and_the_command_alone(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    body = [name for name in names if ".dist-info/" not in name]
+    body = [name for name in names if ".dist-info/" not in name and not name.endswith("/")]
     (native,) = [name for name in body if name.startswith("stoker/_native.") and ".so" in name]
     package = ROOT / "python"
     found = (p for p in (package / "stoker").rglob("*.py*") if "__pycache__" not in p.parts)
     sources = [str(path.relative_to(package)) for path in found]
-    expected = [*sources, "stoker/py.typed", native]
-    scripts = [name for name in body if ".data/scripts/" in name]
-    assert [Path(name).name for name in scripts] == ["stoker"]
-    assert sorted(set(body) - set(scripts)) == sorted(expected)
+    expected = [*sources, "stoker/py.typed", native, "stoker/bin/stoker"]
+    beside = [name for name in body if ".data/" in name or name.startswith("stoker.libs/")]
+    assert sorted(set(body) - set(beside)) == sorted(expected)
+    assert [Path(name).name for name in beside if ".data/scripts/" in name] == ["stoker"]
+    share = [name.partition(".data/data/share/")[2] for name in beside if ".data/data/" in name]
+    helps = (ROOT / "tests" / "golden" / "cli").glob("stoker*.txt")
+    assert sorted(share) == sorted(
+        [
+            "bash-completion/completions/stoker",
+            "zsh/site-functions/_stoker",
+            *(f"man/man1/{text.stem}.1" for text in helps),
+        ]
+    )
 
 
 @pytest.mark.slow
-def test_the_wheel_works_in_a_fresh_environment(wheel: Path, tmp_path: Path) -> None:
-    environment = tmp_path / "fresh"
-    venv.create(environment, with_pip=True)
-    python = environment / "bin" / "python"
-    run(python, "-m", "pip", "install", "--quiet", str(wheel), cwd=tmp_path)
+def test_the_wheel_has_its_libraries_and_their_terms_inside(wheel: Path) -> None:
+    assert "manylinux" in wheel.name
+    names = zipfile.ZipFile(wheel).namelist()
+    shared = {
+        Path(name).name.partition("-")[0] for name in names if name.startswith("stoker.libs/lib")
+    }
+    # Debian 12 has no position-independent static library of these.
+    assert shared <= {"libbz2", "libfmt", "libisal", "libsnappy", "libzstd"}, shared
+    terms = {Path(name).stem for name in names if "/licenses/libraries/" in name}
+    assert {"libzstd-dev", "libssl-dev", "libisal-dev"} <= terms
+
+
+@pytest.mark.slow
+def test_the_wheel_works_in_a_fresh_environment(fresh: Path, tmp_path: Path) -> None:
     program = "import stoker; print(stoker.__version__, stoker.probe().engine, stoker.__file__)"
-    version, engine, origin = run(python, "-c", program, cwd=tmp_path).split(maxsplit=2)
+    version, engine, origin = run(fresh / "python", "-c", program, cwd=tmp_path).split(maxsplit=2)
     assert version == stoker.__version__
     assert engine in {"uring", "threads", "sync"}
-    assert Path(origin).is_relative_to(environment)
-    assert run(environment / "bin" / "stoker", "--version", cwd=tmp_path).endswith(version)
+    assert Path(origin).is_relative_to(fresh.parent)
+    shown = json.loads(run(fresh / "stoker", "--version", "--json", cwd=tmp_path))
+    assert shown["version"] == version
+    assert shown["engine"] == engine
+
+
+@pytest.mark.slow
+def test_the_wheel_works_where_no_library_of_ours_is_installed(fresh: Path, tmp_path: Path) -> None:
+    command = [ROOT / "tools" / "hide_libraries.sh", ROOT / "tools" / "try_wheel.sh", fresh]
+    done = subprocess.run(
+        [*command, tmp_path / "tried"], capture_output=True, text=True, check=False
+    )
+    if done.returncode == 77:
+        pytest.skip(done.stdout.strip())
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "resumed at step 3" in done.stdout
