@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import venv
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -67,24 +69,42 @@ def run_make_stubs() -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """Returns a folder that one of pytest's workers has filled, for all of them."""
+    shared = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    folder = shared / name
+    with (shared / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (shared / f"{name}.made").exists():
+            make(folder)
+            (shared / f"{name}.made").touch()
+    return folder
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of `make wheel`, which STOKER_WHEEL names or which is built here."""
     if named := os.environ.get("STOKER_WHEEL"):
         return Path(named)
-    folder = tmp_path_factory.mktemp("wheel")
-    run(ROOT / "tools" / "make_wheel.sh", sys.executable, folder, cwd=folder)
-    (found,) = folder.glob("*.whl")
+
+    def make(folder: Path) -> None:
+        run(ROOT / "tools" / "make_wheel.sh", sys.executable, folder, cwd=ROOT)
+
+    (found,) = made_once(tmp_path_factory, "wheel", make).glob("*.whl")
     return found
 
 
 @pytest.fixture(scope="module")
 def fresh(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the programs of a new environment that has the wheel."""
-    folder = tmp_path_factory.mktemp("fresh")
-    venv.create(folder, with_pip=True)
-    run(folder / "bin" / "python", "-m", "pip", "install", "--quiet", wheel, cwd=folder)
-    return folder / "bin"
+
+    def make(folder: Path) -> None:
+        venv.create(folder, with_pip=True)
+        run(folder / "bin" / "python", "-m", "pip", "install", "--quiet", wheel, cwd=ROOT)
+
+    return made_once(tmp_path_factory, "fresh", make) / "bin"
 
 
 @pytest.mark.slow
