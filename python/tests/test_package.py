@@ -9,6 +9,7 @@ import platform
 import re
 import subprocess
 import sys
+import tarfile
 import venv
 import zipfile
 from collections.abc import Callable
@@ -68,6 +69,23 @@ def test_the_committed_stub_is_what_the_module_says() -> None:
 def run_make_stubs() -> str:
     command = [sys.executable, str(ROOT / "tools" / "make_stubs.py")]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+def test_the_source_distribution_has_every_source(tmp_path: Path) -> None:
+    run(ROOT / "tools" / "make_sdist.sh", sys.executable, tmp_path, cwd=ROOT)
+    (found,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(found) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    folders = ("cmake", "include", "src", "python/src", "python/stoker")
+    sources = {
+        str(path.relative_to(ROOT))
+        for folder in folders
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and path.suffix not in {".pyc", ".so"}
+    }
+    assert sources - names == set()
+    assert {"CMakeLists.txt", "python/CMakeLists.txt", "python/command.py", "REVISION"} <= names
+    assert {name for name in names if name.startswith(("build/", "tests/", "docs/"))} == set()
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
