@@ -70,7 +70,8 @@ class DeviceCopier final : public TensorCopier {
                               Staging& staging) override;
   Result<CopyRest> copy_in_time(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
                                 Staging& staging);
-  Result<std::vector<Digest128>> digests(std::span<const SaveTensor> tensors) override;
+  Result<std::vector<Digest128>> digests(std::span<const SaveTensor> tensors,
+                                         CopyRest& late) override;
 
  private:
   Result<DeviceLane*> lane(std::int32_t device);
@@ -358,7 +359,8 @@ Result<CopyRest> DeviceCopier::begin_copy(const CheckpointLayout& layout,
   return rest;
 }
 
-Result<std::vector<Digest128>> DeviceCopier::digests(std::span<const SaveTensor> tensors) {
+Result<std::vector<Digest128>> DeviceCopier::digests(std::span<const SaveTensor> tensors,
+                                                     CopyRest& late) {
   std::vector<SaveTensor> on_host;
   std::vector<DeviceTensor> on_devices;
   for (const SaveTensor& tensor : tensors) {
@@ -376,8 +378,9 @@ Result<std::vector<Digest128>> DeviceCopier::digests(std::span<const SaveTensor>
     STOKER_TRY(scope.status());
     STOKER_TRY(follow_callers(*lane, lane->to_host()));
   }
-  STOKER_ASSIGN(const std::vector<Digest128> of_host, host_->digests(on_host));
-  STOKER_ASSIGN(const std::vector<Digest128> of_devices, digests_.hash(on_devices));
+  STOKER_ASSIGN(const std::vector<Digest128> of_host, host_->digests(on_host, late));
+  STOKER_ASSIGN(const std::vector<Digest128> of_devices,
+                digests_.hash(on_devices, use_.deadline, late));
   std::vector<Digest128> found;
   found.reserve(tensors.size());
   std::size_t host = 0;

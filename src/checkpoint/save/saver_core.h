@@ -68,6 +68,10 @@ class CheckpointSaver::Core {
   Status plan(SaveJob& job) const;
   Status divide(SaveJob& job) const;
   Result<Verdict> agree_and_plan(SaveJob& job);
+  Result<Verdict> agree_in_time(SaveJob& job);
+  Status count(SaveJob& job);
+  Status hash_held(SaveJob& job);
+  void await_late(const CopyRest& late);
   Status introduce_place(SaveJob& job, BeginMessage& message);
   BeginMessage begin(const SaveJob& job, const Status& planned);
   Result<Verdict> agree(SaveJob& job, const BeginMessage& message);
@@ -93,11 +97,12 @@ class CheckpointSaver::Core {
   EndMessage work(SaveWorker& worker, const Job& job);
 
   const SaverOptions options_;
-  TimedFileOps writer_ops_;  // used by the writer's thread
+  TimedFileOps caller_ops_;  // limits the calls of save()
+  TimedFileOps writer_ops_;  // limits those of the writer's thread
   Coordinator& coordinator_;
   RateLimiter limiter_;
   StagingMemory memory_;
-  StuckWrites replaced_{memory_};  // saves that a device still fills; used by the caller's thread
+  StuckWrites replaced_{memory_};  // what devices still use; of the caller's thread
   const std::shared_ptr<Fills> fills_ = std::make_shared<Fills>();
   mutable SaveMemory learned_;
   std::unique_ptr<SaveLeader> leader_;  // on rank 0, and on all ranks if disks are private
