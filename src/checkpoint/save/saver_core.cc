@@ -87,12 +87,12 @@ Status CheckpointSaver::Core::divide(SaveJob& job) const {
   return {};
 }
 
-Status CheckpointSaver::Core::plan(SaveJob& job) const {
+Status CheckpointSaver::Core::plan(SaveJob& job) {
   STOKER_TRY(job.request.refusal);
   STOKER_TRY(options_.copier->check(job.request.tensors));
   STOKER_TRY(divide(job));
   const std::span<const SaveTensor> tensors = job.stored;
-  STOKER_ASSIGN(job.layout, plan_layout(coordinator_.rank(), tensors));
+  STOKER_ASSIGN(job.layout, plain_layouts_.plan(coordinator_.rank(), tensors));
   // A group is linked only after all of it was scanned. If the save passes through in chunks, most
   // of it would be overwritten by then.
   const std::uint64_t whole = staging_bytes(job.layout);
@@ -100,7 +100,7 @@ Status CheckpointSaver::Core::plan(SaveJob& job) const {
   const std::vector<std::uint32_t> groups =
       learned_.plan(tensors, job.layout, options_.copier->is_of_host_memory());
   if (std::ranges::all_of(groups, [](std::uint32_t group) { return group == kNoGroup; })) return {};
-  STOKER_ASSIGN(job.layout, plan_layout(coordinator_.rank(), tensors, groups));
+  STOKER_ASSIGN(job.layout, grouped_layouts_.plan(coordinator_.rank(), tensors, groups));
   return {};
 }
 
