@@ -92,8 +92,8 @@ Status read_once(const CuFile& library, const CudaDevice& device, const ScratchB
   CudaPointer memory = 0;
   STOKER_TRY(driver.check(driver.mem_alloc(&memory, kReadBytes), "cuMemAlloc"));
   const AtEnd free([&] { static_cast<void>(driver.mem_free(memory)); });
-  const ssize_t count = library.read(handle, reinterpret_cast<void*>(memory), kReadBytes, 0,
-                                     0);  // NOLINT(performance-no-int-to-ptr)
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  const ssize_t count = library.read(handle, reinterpret_cast<void*>(memory), kReadBytes, 0, 0);
   if (count != static_cast<ssize_t>(kReadBytes))
     return Status(Code::unsupported, "cuFileRead: answer " + std::to_string(count) + ", errno " +
                                          std::to_string(errno));
