@@ -64,6 +64,7 @@ help:
 	@echo "                safetensors; the loader in Lightning and Accelerate"
 	@echo "  make gpu-bundle  collect what a GPU machine without a network lacks, in build/gpu-bundle"
 	@echo "  make gpu      there: build the Python module with that, and run the tests that need a GPU"
+	@echo "  make gpu-bench  there: fill the table of docs/benchmarks.md, in ten minutes"
 	@echo "  make bench    micro-benchmarks, and comparisons with fio and other loaders (minutes)"
 	@echo "  make lint     format, layers, ruff, mypy, clang thread-safety and clang-tidy (minutes)"
 	@echo "  make asan     tests under AddressSanitizer and UndefinedBehaviorSanitizer"
@@ -226,13 +227,17 @@ interop: apt-interop build-tests wheel-test
 	@tools/run_interop.sh $(PYTHON) build/release/tests/interop
 
 # The GPU machine may have no network and lack some headers: carry build/gpu-bundle there.
-.PHONY: gpu-bundle gpu
+.PHONY: gpu-bundle gpu gpu-bench
 gpu-bundle: apt-build $(VENV)
 	@PYTHON=$(VENV_PYTHON) tools/make_gpu_bundle.sh build/gpu-bundle
 
 gpu: export CMAKE_CXX_COMPILER_LAUNCHER =
 gpu:
 	@tools/run_gpu.sh build/gpu-bundle $(PYTHON)
+
+gpu-bench: export CMAKE_CXX_COMPILER_LAUNCHER =
+gpu-bench:
+	@tools/run_gpu.sh build/gpu-bundle $(PYTHON) bench
 
 .PHONY: bench
 bench: apt-bench build-tests

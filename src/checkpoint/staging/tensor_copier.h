@@ -38,9 +38,10 @@ struct DeviceUse {
   /// time of the call, and before work that they get after it has returned.
   std::vector<DeviceStream> streams = {};
   /// Called by the thread that called save(), before that returns, with what this rank stores on
-  /// the device, and not if the save passes through a ring. Empty: no snapshot is taken.
+  /// the device. Empty: no snapshot is taken.
   LendMemory snapshot_memory = {};
-  /// Set by save(): begin() and begin_copy() wait for devices until then, and not longer.
+  /// Set by save(): begin(), digests() and begin_copy() wait for devices until then, and not
+  /// longer.
   Deadline deadline = Deadline::max();
 };
 
@@ -95,8 +96,12 @@ class TensorCopier {
   }
 
   /// Returns the XXH3-128 of each tensor's bytes, as copy() would write them. Nothing reads the
-  /// tensors after the return.
-  virtual Result<std::vector<Digest128>> digests(std::span<const SaveTensor> tensors) = 0;
+  /// tensors after the return, with one exception: if a device has not answered by
+  /// DeviceUse::deadline, the call fails with `unavailable` and sets `late`, which waits until the
+  /// device does nothing for the call any more. `late` is called once, by any thread, while the
+  /// copier lives.
+  virtual Result<std::vector<Digest128>> digests(std::span<const SaveTensor> tensors,
+                                                 CopyRest& late) = 0;
 };
 
 /// Returns `invalid_argument`, with the name, if a tensor has elements and no data.
