@@ -15,7 +15,6 @@ import functools
 import json
 import os
 import pathlib
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +24,7 @@ import numpy as np
 import pytest
 
 import stoker
+from fork_server import ForkedPython
 
 sys.path.append(str(Path(__file__).parents[3] / "tools"))
 from json_mutations import Mutations, seal, xxh3_128
@@ -183,7 +183,7 @@ with stoker.Checkpointer(sys.argv[1], rank=rank, world_size=2, job="mutations") 
 
 
 def _save_slices(folder: Path) -> None:
-    ranks = [subprocess.Popen([sys.executable, "-c", _RANK, folder, str(r)]) for r in (0, 1)]
+    ranks = [ForkedPython([sys.executable, "-c", _RANK, folder, r]) for r in (0, 1)]
     assert [rank.wait(timeout=120) for rank in ranks] == [0, 0]
 
 
