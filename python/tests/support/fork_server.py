@@ -28,6 +28,8 @@ from pathlib import Path
 from typing import Any
 
 _REQUEST_BYTES_MAX = 1 << 20
+# The last is imported by the first step of any optimizer, and takes as long as torch itself.
+_TORCH = ("torch.distributed", "torch.distributed.fsdp", "torch._dynamo")
 _TORCHRUN = """
 import runpy
 runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)
@@ -105,8 +107,8 @@ def _server(modules: tuple[str, ...]) -> _Server:
 class ForkedPython(subprocess.Popen[Any]):
     """A process that runs ``[sys.executable, "-c", program, ...]``.
 
-    With ``torch`` it finds torch.distributed imported as well as stoker. Of Popen's options those
-    for the streams, ``env``, ``cwd`` and ``text`` are known.
+    With ``torch`` it finds torch imported as well as stoker. Of Popen's options those for the
+    streams, ``env``, ``cwd`` and ``text`` are known.
     """
 
     def __init__(self, command: list[Any], *, torch: bool = False, **options: Any) -> None:
@@ -114,7 +116,7 @@ class ForkedPython(subprocess.Popen[Any]):
         assert (interpreter, flag) == (sys.executable, "-c"), command
         unknown = options.keys() - {"stdin", "stdout", "stderr", "env", "cwd", "text"}
         assert not unknown, unknown
-        self._server = _server(("stoker", "torch.distributed") if torch else ("stoker",))
+        self._server = _server(("stoker", *_TORCH) if torch else ("stoker",))
         self._request = {"program": program, "arguments": arguments}
         super().__init__([interpreter, flag, program, *arguments], **options)
 
@@ -154,7 +156,9 @@ class ForkedPython(subprocess.Popen[Any]):
         return self.returncode
 
 
-def torchrun(*words: object, timeout: float = 300, **options: Any) -> tuple[int, str, str]:
+def torchrun(
+    *words: object, env: dict[str, str] | None = None, timeout: float = 300, **options: Any
+) -> tuple[int, str, str]:
     """Runs torchrun, whose ranks start as always; returns its status, and what it has printed."""
     with ForkedPython(
         [sys.executable, "-c", _TORCHRUN, *words],
@@ -162,7 +166,7 @@ def torchrun(*words: object, timeout: float = 300, **options: Any) -> tuple[int,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        env=(os.environ if env is None else env) | {"OMP_NUM_THREADS": "1"},
         **options,
     ) as launcher:
         try:
