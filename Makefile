@@ -28,6 +28,9 @@ export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_SLOPPINESS := pch_defines,time_macros
 export CCACHE_PCH_EXTSUM := true
 
+# Hundreds of processes of the tests import the package: compiling its sources is half of that.
+export PYTHONDONTWRITEBYTECODE :=
+
 VENV_PYTHON := $(CURDIR)/.venv/bin/python
 RESULTS := build/results
 SAY = @printf '%s: %s\n' '$@'
@@ -143,22 +146,25 @@ wheel-test: apt-interop wheel
 	@CCACHE_BASEDIR=$(CURDIR)/build/sdist \
 	  tools/make_wheel.sh $(VENV_PYTHON) build/wheel-from-sdist build/sdist
 
-# Both runs continue after a failure; the summary counts and decides. Python tests often wait for processes
-# that they have started: one more of them than cores.
+# Both runs continue after a failure; the summary counts and decides. They run at the same time: tests of
+# both often wait for disks and for processes that they have started. The Python tests are in the background,
+# because conftest.py restores Ctrl-C there, and what they print follows at the end.
 .PHONY: test
 test: build-tests
-	$(SAY) "running the C++ tests, the checks of the tree, and the Python tests"
+	$(SAY) "running the C++ tests and the checks of the tree, and at the same time the Python tests"
 	@rm -rf $(RESULTS) && mkdir -p $(RESULTS)
 	@status=0; \
+	$(VENV_PYTHON) -m pytest --numprocesses $$(($(JOBS) + 1)) --dist worksteal \
+	  --junitxml=$(RESULTS)/pytest.xml >$(RESULTS)/pytest.log 2>&1 & \
 	ctest --test-dir build/release --parallel $(JOBS) --output-on-failure --no-tests=error \
 	  --output-junit $(CURDIR)/$(RESULTS)/ctest.xml || status=1; \
-	$(VENV_PYTHON) -m pytest --numprocesses $$(($(JOBS) + 1)) --dist worksteal \
-	  --junitxml=$(RESULTS)/pytest.xml || status=1; \
+	wait $$! || status=1; \
+	cat $(RESULTS)/pytest.log; \
 	$(VENV_PYTHON) tools/test_summary.py $(RESULTS)/ctest.xml $(RESULTS)/pytest.xml || status=1; \
 	exit $$status
 
-# The tests that `make test` runs briefly, at length. What each filesystem went through is in its own
-# output, which ctest keeps in the report.
+# The tests that `make test` runs briefly, at length; on the model disk as well, where any STOKER_CRASH_CUTS
+# means all states. What each filesystem went through is in its own output, which ctest keeps in the report.
 .PHONY: crash
 crash: build-tests
 	$(SAY) "power cuts, failed blocks and full disks, then kill -9 and pairs of jobs (half an hour)"
@@ -188,7 +194,7 @@ lint: apt-lint $(VENV) build/tidy/build.ninja
 	@$(VENV_PYTHON) -m mypy
 	@tools/make_docs.sh build/docs >/dev/null
 	$(SAY) "clang-19 with thread-safety warnings as errors, and clang-tidy-19 (minutes)"
-	@cmake --build build/tidy --parallel $(JOBS) --target all stoker_headers_alone
+	@cmake --build build/tidy --parallel $(JOBS) --target all bench/all stoker_headers_alone
 
 .PHONY: asan
 asan: export ASAN_OPTIONS = detect_leaks=1:halt_on_error=1:strict_string_checks=1
@@ -242,6 +248,7 @@ gpu-bench:
 .PHONY: bench
 bench: apt-bench build-tests
 	$(SAY) "micro-benchmarks, then the comparisons with fio and with other loaders (a quarter of an hour)"
+	@cmake --build build/release --parallel $(JOBS) --target bench/all
 	@tools/run_bench.sh build/release/bench
 	@$(VENV_PYTHON) tools/bench_fio.py build/release/stoker $(BENCH_FLAGS)
 	@tools/setup_peers.sh $(PYTHON)

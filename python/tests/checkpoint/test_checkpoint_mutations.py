@@ -12,6 +12,7 @@ import collections
 import contextlib
 import enum
 import functools
+import importlib
 import json
 import os
 import pathlib
@@ -36,7 +37,7 @@ _CANARY, _MARGIN = 0xA5, 64
 
 torch: Any = None
 with contextlib.suppress(ImportError):
-    import torch
+    torch = importlib.import_module("torch")
 try:
     xxh3_128(b"")
 except OSError:
