@@ -31,7 +31,18 @@ _TYPES = (
     *("|S3", "|V16", "|V0", "|O8", ">f8", "<i8", "float32", "int", "cpu", "cuda:99"),
 )
 _TAGS = (
-    *("!tensor", "!torch", "!array", "!scalar", "!slice", "!tuple", "!dict", "!float", "!int"),
+    *(
+        "!tensor",
+        "!torch",
+        "!array",
+        "!scalar",
+        "!slice",
+        "!elements",
+        "!tuple",
+        "!dict",
+        "!float",
+        "!int",
+    ),
     *("!bytes", "!complex", "!ordered_dict", "!counter", "!default_dict", "!namespace", "!set"),
     *("!frozenset", "!enum", "!path", "!pure_path", "!numpy_dtype", "!torch_dtype"),
     *("!torch_device", "!torch_size", "!new"),

@@ -214,6 +214,18 @@ def test_an_unknown_tag_says_so() -> None:
     assert not isinstance(raised.value, stoker.CorruptError), "no reason to take an older one"
 
 
+def test_elements_of_an_unknown_type_say_so() -> None:
+    text = '{"a": {"!elements": [{"!slice": {"!torch": "w"}}, "%s"]}}'
+    node = _checkpoint_nodes.decode_tree(text % "uint4", "state", "manifest.json")["a"]
+    assert (node.name, node.is_slice, node.element) == ("w", True, "torch.uint4")
+    with pytest.raises(ValueError, match="elements of type uint9 are unknown: a later") as raised:
+        _checkpoint_nodes.decode_tree(text % "uint9", "state", "manifest.json")
+    assert not isinstance(raised.value, stoker.CorruptError)
+    for bad in ('{"!tensor": "w"}, "uint4"', '{"!torch": ["w", "<c16"]}, "uint4"', '3, "uint4"'):
+        with pytest.raises(stoker.CorruptError, match="no state tree"):
+            _checkpoint_nodes.decode_tree(f'{{"!elements": [{bad}]}}', "state", "manifest.json")
+
+
 @pytest.mark.parametrize(
     "node",
     [

@@ -79,6 +79,8 @@ class References {
     } else if (tag == "!scalar" || tag == "!tuple" || tag == "!ordered_dict" || tag == "!counter" ||
                tag == "!namespace") {
       visit(body, name);
+    } else if (tag == "!elements" && body.is_array() && body.size() == 2) {
+      visit(body[0], name);
     } else if (tag == "!default_dict" && body.is_array() && body.size() == 2) {
       visit(body[1], name);
     } else if (tag == "!dict" && body.is_array()) {

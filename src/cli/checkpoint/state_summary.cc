@@ -34,6 +34,8 @@ const Json& inside(const Json& tagged) {
 const Json* tensor_of(const Json& node) {
   const std::string_view tag = tag_of(node);
   if (tag == "!scalar") return tensor_of(inside(node));
+  if (tag == "!elements" && inside(node).is_array() && inside(node).size() == 2)
+    return tensor_of(inside(node)[0]);
   if (tag != "!tensor" && tag != "!torch" && tag != "!array") return nullptr;
   const Json& body = inside(node);  // a name, or a name and NumPy's type
   return body.is_array() && !body.empty() ? &body[0] : &body;

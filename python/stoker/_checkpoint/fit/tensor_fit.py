@@ -17,6 +17,7 @@ from stoker._checkpoint.tensors.memory import (
     memory_of,
     new_array,
     new_tensor,
+    torch_layout,
 )
 from stoker._checkpoint.tensors.slice import Box, Slice
 from stoker._common.corrupt import corrupt_error
@@ -87,10 +88,10 @@ class TensorFit:
         return self._find(node, path)[1]
 
     def torch_type_of(self, node: TensorNode, path: str) -> tuple[Any, tuple[int, ...]]:
-        """Of a stored tensor: torch's type, None if it has none, and the shape."""
+        """Of a stored tensor: torch's type, None if it has none, and its shape in torch."""
         kind, shape = self._find(node, path)
         try:
-            return new_tensor(kind, (), None if node.element is None else node.element).dtype, shape
+            return torch_layout(kind, shape, node.element)
         except (UnsupportedValueError, ImportError):
             return None, shape
 

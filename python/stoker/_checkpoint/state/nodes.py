@@ -14,6 +14,7 @@ from typing import Any
 from stoker._checkpoint.state.trainable import check_trainable
 from stoker._checkpoint.state.values import LEAVES, checked_keys, is_mapping_tag, unwrap_mapping
 from stoker._checkpoint.tensors.flattened import check_flattened
+from stoker._checkpoint.tensors.torch_elements import torch_element
 from stoker._common.corrupt import corrupt_error
 from stoker._native import OpenCheckpoint
 
@@ -25,7 +26,7 @@ class TensorNode:
     Attributes:
         name: Name of the tensor in the files.
         is_torch: It was a torch tensor, not a NumPy array.
-        element: NumPy's name of an element type that safetensors lacks.
+        element: Name of an element type that safetensors lacks, as in Memory.
         is_scalar: It was a NumPy scalar, not an array without dimensions.
         is_slice: It was a stoker.Slice: the part of the tensor on one rank.
         is_stream: It was an io.BytesIO.
@@ -74,13 +75,25 @@ def _tensor_node(tag: str, body: Any) -> TensorNode:
     return TensorNode(name, tag == "!torch", element)
 
 
+def _elements_node(body: Any) -> TensorNode:
+    outer, name = body
+    ((tag, inner),) = outer.items()
+    node = _tensor_node(tag, inner)
+    if not node.is_torch or node.element is not None or type(name) is not str:
+        raise ValueError("!elements of no tensor of torch")
+    element = torch_element(name)
+    if element is None:
+        raise _UnknownTagError(f"elements of type {name} are unknown: a later version wrote them")
+    return replace(node, element=element)
+
+
 def _untag(tag: str, body: Any, arrays: bool) -> Any:
     if tag in LEAVES:
         return LEAVES[tag](body)
-    if tag in ("!tensor", "!torch", "!array", "!scalar", "!slice", "!bytes_io"):
+    if tag in ("!tensor", "!torch", "!array", "!scalar", "!slice", "!bytes_io", "!elements"):
         if not arrays:
             raise ValueError("a tensor where none can be")
-        return _tensor_node(tag, body)
+        return _elements_node(body) if tag == "!elements" else _tensor_node(tag, body)
     if tag == "!flattened":
         return check_flattened(decode_node(body, arrays))
     if tag == "!trainable":

@@ -52,12 +52,13 @@ from stoker._checkpoint.tensors.memory import (
     quick_memory,
 )
 from stoker._checkpoint.tensors.slice import Box, Slice
+from stoker._checkpoint.tensors.torch_elements import name_of_torch
 from stoker._common.collector import paused_collector
 from stoker._common.torch import is_tensor
 
 _log = logging.getLogger("stoker")
 _DEPTH_MAX = 60
-_TAG_DEPTH_MAX = 3  # of a leaf: {"!scalar": {"!array": [...]}}
+_TAG_DEPTH_MAX = 4  # of a leaf: {"!elements": [{"!slice": {"!torch": ...}}, ...]}
 
 
 def has_state_dict(value: Any) -> bool:
@@ -293,7 +294,7 @@ class TreeEncoder:
     def _slice(self, value: Slice, path: str, name: str) -> Any:
         memory = self._memory(value.array, path)
         if value.is_empty:
-            return {"!slice": _leaf(value.array, checked_text(name, path), memory)}
+            return _leaf(value.array, checked_text(name, path), memory, is_slice=True)
         place = value.place(memory)
         key = *memory.key, place
         stored = self._names.get(key) if memory.address != 0 else None
@@ -301,7 +302,7 @@ class TreeEncoder:
             stored = self._add(memory, name)
             self.slices[stored] = place
             self._names[key] = stored
-        return {"!slice": _leaf(value.array, stored, memory)}
+        return _leaf(value.array, stored, memory, is_slice=True)
 
     def _flattened(self, value: Any, path: str, name: str, depth: int) -> Any:
         if not self._arrays:
@@ -366,11 +367,16 @@ def _key_nodes(value: Any, keys: list[Any], path: str, depth: int) -> list[Any]:
     return nodes
 
 
-def _leaf(value: Any, stored: str, memory: Memory) -> Any:
+def _leaf(value: Any, stored: str, memory: Memory, *, is_slice: bool = False) -> Any:
     tag = "!tensor" if isinstance(value, np.ndarray) else "!torch"
-    if memory.element is None:
-        return {tag: stored}
-    return {tag if tag == "!torch" else "!array": [stored, memory.element]}
+    of_torch = name_of_torch(memory.element)
+    node: dict[str, Any] = {tag: stored}
+    if memory.element is not None and of_torch is None:
+        node = {tag if tag == "!torch" else "!array": [stored, memory.element]}
+    if is_slice:
+        node = {"!slice": node}
+    # Outermost: versions that do not know the tag must not take it for damage.
+    return node if of_torch is None else {"!elements": [node, of_torch]}
 
 
 def _nesting(node: Any) -> int:

@@ -12,7 +12,7 @@ from stoker._checkpoint.tensors.memory import (
     UnsupportedValueError,
     array_layout,
     new_array,
-    new_tensor,
+    torch_layout,
 )
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]  # offsets, shape
@@ -65,7 +65,8 @@ class LazyTensor:
     """A tensor on disk: slices of it are read and checked on demand.
 
     ``tensor[0:16]``, ``tensor[...]`` and ``np.asarray(tensor)`` give NumPy arrays. NumPy lacks
-    bfloat16 and float8: they become unsigned integers of their size.
+    bfloat16 and float8: they become unsigned integers of their size. Other elements that only torch
+    has become what they are stored as: complex32 pairs of float16.
 
     Attributes:
         name: Its name in the files.
@@ -120,12 +121,11 @@ class LazyTensor:
         Raises:
             ValueError: torch lacks the type.
         """
-        last = self._stored[len(self.shape) :]
         try:
-            kind = new_tensor(self.type, (0, *last), self._element).dtype
+            kind, shape = torch_layout(self.type, self._stored, self._element)
         except UnsupportedValueError as error:
             raise ValueError(f"{self.name}: {error}: load it without a device") from None
-        return importlib.import_module("torch").empty(self.shape, dtype=kind, device=device)
+        return importlib.import_module("torch").empty(shape, dtype=kind, device=device)
 
     def __repr__(self) -> str:
         return f"<stoker.LazyTensor {self.name}: {self.type} {self.shape}>"

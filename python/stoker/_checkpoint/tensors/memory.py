@@ -14,6 +14,13 @@ import numpy.typing as npt
 
 from stoker import _native
 from stoker._checkpoint.tensors.by_parts import copy_between, copy_to_host
+from stoker._checkpoint.tensors.torch_elements import (
+    copied_plainly,
+    name_of_torch,
+    stored_torch,
+    torch_element,
+    with_plain_elements,
+)
 from stoker._common.torch import is_tensor
 
 _TYPES = {
@@ -64,8 +71,9 @@ class Memory(NamedTuple):
         shape: The stored shape.
         strides: In bytes; None if contiguous.
         address: Address of the first element, on its device.
-        element: NumPy's name of an element type that safetensors lacks: ``<c16`` is stored as pairs
-            of F64, times as I64, others as bytes in a last dimension.
+        element: Name of an element type that safetensors lacks. NumPy's: ``<c16`` is stored as
+            pairs of F64, times as I64, others as bytes in a last dimension. Names of torch begin
+            with ``torch.``: ``torch_elements.py``.
         owner: Keeps the memory alive.
         device: The device, as torch names it; None for host memory.
     """
@@ -94,7 +102,7 @@ class Memory(NamedTuple):
         if self.strides is None:
             return self
         try:
-            copy = self.owner.contiguous()
+            copy = copied_plainly(self.owner, lambda plain: plain.contiguous())
         except sys.modules["torch"].OutOfMemoryError:
             return self.on_host()
         return _memory_of_strided(copy)._replace(owner=(copy, self.owner), device=self.device)
@@ -107,7 +115,7 @@ class Memory(NamedTuple):
         """
         if self.device is None:
             return self
-        copy = copy_to_host(self.owner)
+        copy = copied_plainly(self.owner, copy_to_host)
         return _memory_of_strided(copy)._replace(owner=(copy, self.owner))
 
     @property
@@ -147,7 +155,9 @@ class Memory(NamedTuple):
 def describe(tensor_type: str, shape: tuple[int, ...], element: str | None) -> str:
     """Returns type and shape of the array, not of the stored tensor."""
     name = _NAMES.get(tensor_type, tensor_type)
-    if element is not None:
+    if (of_torch := name_of_torch(element)) is not None:
+        name, shape = of_torch, _torch_shape(of_torch, tensor_type, shape)
+    elif element is not None:
         dtype, shape = array_layout(tensor_type, shape, element)
         name = dtype.name
     return f"{name} {shape}"
@@ -169,6 +179,14 @@ def _shape_of(dtype: np.dtype[Any], tensor_type: str, shape: tuple[int, ...]) ->
     stored, last, _ = stored_as(dtype)
     if stored != tensor_type or shape[len(shape) - len(last) :] != last:
         raise UnsupportedValueError(f"{tensor_type} {shape} are not elements of type {dtype.str}")
+    return shape[: len(shape) - len(last)]
+
+
+def _torch_shape(name: str, tensor_type: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Likewise, for elements of torch."""
+    stored, last = stored_torch(name)
+    if stored != tensor_type or shape[len(shape) - len(last) :] != last:
+        raise UnsupportedValueError(f"{tensor_type} {shape} are not elements of type torch.{name}")
     return shape[: len(shape) - len(last)]
 
 
@@ -276,19 +294,14 @@ def _memory_of_strided(tensor: Any) -> Memory:
     if name == "complex128":
         tensor_type, element = "F64", _COMPLEX128
         shape, strides = (*shape, 2), (*strides, 8)
+    if (found := torch_element(name)) is not None:
+        element = found
+        tensor_type, last = stored_torch(name)
+        shape, strides = shape + last, strides + tuple(size // 2 for _ in last)
     if tensor_type is None:
-        raise UnsupportedValueError(f"a tensor of {tensor.dtype}{_why_not(name)}")
+        raise UnsupportedValueError(f"a tensor of {tensor.dtype}, which safetensors lacks")
     where = None if tensor.is_contiguous() else strides
     return Memory(tensor_type, shape, where, tensor.data_ptr(), element, tensor)
-
-
-def _why_not(name: str) -> str:
-    """Returns why elements of this type of torch cannot be saved, and what to do."""
-    if name == "complex32":
-        return ", which safetensors lacks: save torch.view_as_real() of it, or complex64"
-    if name.startswith(("int", "uint", "bits", "float4")):
-        return ", whose elements are parts of bytes: save .view(torch.uint8) of it"
-    return ", which safetensors lacks"
 
 
 def _check_storage(tensor: Any) -> None:
@@ -332,9 +345,12 @@ def array_layout(
 ) -> tuple[np.dtype[Any], tuple[int, ...]]:
     """Returns dtype and shape of the array for a stored tensor.
 
-    NumPy lacks bfloat16 and float8: they become integers.
+    NumPy lacks bfloat16 and float8: they become integers. Elements that only torch has become what
+    they are stored as.
     """
-    if element is not None:
+    if (of_torch := name_of_torch(element)) is not None:
+        _torch_shape(of_torch, tensor_type, shape)
+    elif element is not None:
         dtype = _dtype_of(element)
         return dtype, _shape_of(dtype, tensor_type, shape)
     name = _NAMES.get(tensor_type, "")
@@ -352,18 +368,28 @@ def new_array(tensor_type: str, shape: tuple[int, ...], element: str | None) -> 
     return made
 
 
+def torch_layout(
+    tensor_type: str, shape: tuple[int, ...], element: str | None
+) -> tuple[Any, tuple[int, ...]]:
+    """Returns torch's dtype, and the shape of the torch tensor, for a stored tensor."""
+    torch = importlib.import_module("torch")
+    name = _NAMES.get(tensor_type, "")
+    if (of_torch := name_of_torch(element)) is not None:
+        name, shape = of_torch, _torch_shape(of_torch, tensor_type, shape)
+    elif element is not None:
+        if element != _COMPLEX128:
+            raise UnsupportedValueError(f"torch has no elements of type {element!r}")
+        name, shape = "complex128", _shape_of(np.dtype(element), tensor_type, shape)
+    if not hasattr(torch, name):
+        raise UnsupportedValueError(f"this torch has no elements of type {name or tensor_type}")
+    return getattr(torch, name), shape
+
+
 def new_tensor(tensor_type: str, shape: tuple[int, ...], element: str | None) -> Any:
     """Returns a new torch tensor for a stored tensor; on the CPU, not the default device."""
     torch = importlib.import_module("torch")
-    if element is not None:
-        if element != _COMPLEX128:
-            raise UnsupportedValueError(f"torch has no elements of type {element!r}")
-        shape = _shape_of(np.dtype(element), tensor_type, shape)
-        tensor_type = "C128"
-    name = "complex128" if tensor_type == "C128" else _NAMES.get(tensor_type, "")
-    if not hasattr(torch, name):
-        raise UnsupportedValueError(f"this torch has no elements of type {tensor_type}")
-    return _new("tensor", lambda: torch.empty(shape, dtype=getattr(torch, name), device="cpu"))
+    dtype, shape = torch_layout(tensor_type, shape, element)
+    return _new("tensor", lambda: torch.empty(shape, dtype=dtype, device="cpu"))
 
 
 def _new(what: str, make: Callable[[], Any]) -> Any:
@@ -391,4 +417,4 @@ def copy_into(array: Any, staging: Any) -> None:
     if isinstance(array, np.ndarray):
         array[...] = staging
     else:
-        copy_between(array.detach(), staging)
+        copy_between(with_plain_elements(array.detach()), with_plain_elements(staging))
