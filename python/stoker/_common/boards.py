@@ -9,6 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 
+_NONE = "-"  # what compare_set() returns for a missing name if that is expected
+
+
 class Board(Protocol):
     """Texts by key, the same on all ranks. Used by one thread at a time.
 
@@ -42,11 +45,15 @@ class StoreBoard:
             store = store.clone()
         self._store, self._prefix = store, prefix
         self._error = ""
+        self._posted: list[str] = []
 
     def post(self, key: str, text: str) -> str:
         """As in Board."""
         with self._failing():
-            return _text(self._store.compare_set(self._prefix + key, "", text))
+            found = _text(self._store.compare_set(self._prefix + key, "", text))
+        if found == text:
+            self._posted.append(key)
+        return found
 
     def read_all(self, keys: Sequence[str]) -> list[str] | None:
         """As in Board."""
@@ -68,7 +75,17 @@ class StoreBoard:
             raise ConnectionError(f"torch.distributed's store has failed: {self._error}") from None
 
     def close(self, rank: int, world_size: int) -> None:
-        """As in Board: a few keys stay in the store, which ends with the job."""
+        """As in Board: the last rank removes what all have posted. If one has ended, all stays."""
+        with contextlib.suppress(OSError):
+            self.post(f"closed-{rank}", " ".join([*self._posted, f"closed-{rank}"]))
+            names = [f"{self._prefix}closed-{other}" for other in range(world_size)]
+            with self._failing():
+                if not self._store.check(names):
+                    return
+                # Not get(), which would wait: two ranks may remove at once.
+                told = [_text(self._store.compare_set(name, _NONE, _NONE)) for name in names]
+                for key in " ".join(told).split():
+                    self._store.delete_key(self._prefix + key)
 
 
 class FileBoard:

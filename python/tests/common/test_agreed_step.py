@@ -85,6 +85,23 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     _servers.clear()
 
 
+def test_a_board_in_the_store_leaves_nothing_there_once_all_ranks_have_closed_it(
+    tmp_path: Path,
+) -> None:
+    boards = stores(tmp_path, 3)
+    before = _servers[-1].num_keys()
+    ranks = [Rank(board, number, 3) for number, board in enumerate(boards)]
+    ranks[1].steps.ask("now")
+    for rank in ranks:
+        assert rank.heard.wait(_WITHIN)
+    assert _servers[-1].num_keys() >= before + 5, "a request, three answers, a decision"
+    for rank in ranks[:2]:
+        rank.steps.close()
+    assert _servers[-1].num_keys() >= before + 5, "the third may still look"
+    ranks[2].steps.close()
+    assert _servers[-1].num_keys() == before
+
+
 @pytest.mark.parametrize("boards", [files, stores])
 @pytest.mark.parametrize("is_ahead", [False, True])
 def test_ranks_of_different_speeds_hit_the_same_steps(
