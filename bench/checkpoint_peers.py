@@ -171,8 +171,8 @@ def compare(bench: Bench, rounds: int) -> list[Row]:
         DCP_ASYNC: bench.save_dcp_async,
         FIO: functools.partial(bench.fio, "write"),
     }
-    bench.change()
-    bench.save_dcp_async()  # at its best from the third save on
+    if not prepare_async(bench):
+        del calls[DCP_ASYNC]
     found = run(bench, calls, rounds, bench.change)
     size = size_text(bench.size_bytes)
     rates = {label: [answer["gb_per_s"] for answer in found[label]] for label in calls}
@@ -184,7 +184,9 @@ def compare(bench: Bench, rounds: int) -> list[Row]:
     ]
     rows.append(Row("P10", work, FIO, "GB/s", rates[OURS], rates[FIO], at_least=0.95))
     held = f"training is held up by a save of {size}"
-    rows.append(Row("P11", held, DCP_ASYNC, "ms", blocked[OURS], blocked[DCP_ASYNC], at_most=0.333))
+    if DCP_ASYNC in calls:
+        ours, theirs = blocked[OURS], blocked[DCP_ASYNC]
+        rows.append(Row("P11", held, DCP_ASYNC, "ms", ours, theirs, at_most=0.333))
 
     bench.change()  # one save of each side, for the restores below
     for save in (bench.save_ours, bench.save_dcp, bench.save_safetensors):
@@ -209,6 +211,22 @@ def compare(bench: Bench, rounds: int) -> list[Row]:
                 least = targets.get(peer)
                 rows.append(Row("P12", work, peer, "GB/s", rates[OURS], rates[peer], least))
     return rows
+
+
+def prepare_async(bench: Bench) -> bool:
+    """Saves twice by async_save, which is at its best from the third save on. False if it fails.
+
+    The stager of torch 2.11 raises a KeyError when it stages for the second time.
+    """
+    for number in (1, 2):
+        bench.change()
+        try:
+            bench.save_dcp_async()
+        except Exception as error:
+            why = f"save {number} failed with torch {torch.__version__}: {error!r}"
+            print(f"checkpoint_peers: {DCP_ASYNC} is left out: {why}", file=sys.stderr)
+            return False
+    return True
 
 
 def run(
