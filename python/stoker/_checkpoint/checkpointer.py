@@ -354,6 +354,7 @@ class Checkpointer(Listing):
         self._writer.check_process()
         with self._writer.turns.take():
             self._writer.await_all(None)
+            self._writer.await_holder()
             try:
                 check_named("restore(model=model)", step, unnamed)
                 check_names(trees, SETTINGS)

@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-
 _NONE = "-"  # what compare_set() returns for a missing name if that is expected
 
 

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -313,3 +313,28 @@ def test_what_others_save_while_a_restore_runs_stays_as_well(tmp_path: Path) -> 
         saver.save(21, state={"w": np.zeros(3)}, tardy={"n": 3}).wait()
         assert sorted(saver.steps()) == [21, 30]
     other.close()
+
+
+_CELL = """
+saver = stoker.Checkpointer(folder, keep_last=2, rate_limit="4MB")
+kept.append(saver)  # as the outputs of cells
+state = {"w": np.zeros(1 << 17)}
+first = saver.restore(state=state) or 0
+for step in range(first + 1, first + 3):
+    state["w"] += 1
+    saver.save(step, state=state)
+"""
+
+
+def test_a_cell_of_a_notebook_that_runs_again_continues_after_its_last_save(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It took the save before, because the last one was still being written."""
+    names: dict[str, Any] = {"stoker": stoker, "np": np, "folder": tmp_path, "kept": []}
+    for first in (0, 2, 4):
+        exec(_CELL, names)
+        assert (names["first"], names["step"]) == (first, first + 2)
+        assert (names["state"]["w"] == first + 2).all()
+    names["saver"].close()
+    assert names["saver"].steps() == [5, 6]
+    assert told(caplog) == ""

@@ -335,6 +335,12 @@ class Writer:
         end = None if timeout is None else time.monotonic() + timeout
         return all(pending.await_end(_left(end)) for pending in self.in_flight())
 
+    def await_holder(self) -> None:
+        """Waits for saves of another object of this process: a cell of a notebook ran again."""
+        holder = _holders.get((os.path.realpath(self.directory), self._ranks.rank))
+        if holder is not None and holder is not self and holder.is_here:
+            holder.await_all(None)
+
     def progress(self) -> Progress:
         """Returns the progress of the oldest save."""
         native = self._native
