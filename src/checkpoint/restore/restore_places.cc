@@ -22,6 +22,17 @@ std::string newest_text(const HeldCheckpoints& held) {
                                   : "whose newest is " + held.checkpoints.front().name;
 }
 
+/// Whether the rank has a checkpoint, even a damaged one: the run has begun.
+bool has_any(const HeldCheckpoints& held) {
+  return !held.checkpoints.empty() || !held.damaged.empty();
+}
+
+/// One of those that has_any() means.
+std::string any_text(const HeldCheckpoints& held) {
+  if (!held.checkpoints.empty()) return held.checkpoints.front().name;
+  return held.damaged.front() + ", which is damaged";
+}
+
 /// Whether the rank has a checkpoint of that generation.
 bool has(const HeldCheckpoints& held, const HeldCheckpoint& wanted) {
   return !name_of(held, wanted.generation, wanted.line).empty();
@@ -131,13 +142,13 @@ Result<RestoreChoice> tell_partial(std::span<const HeldCheckpoints> ranks, const
     if (one.name == choice.name) generation = one.generation;
   std::set<std::pair<std::uint64_t, std::string>> told;
   for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
-    if (choice.name.empty() && !ranks[rank].checkpoints.empty())
-      return Status(Code::corrupt,
-                    fmt::format("{}: no checkpoint is on the disks of all nodes: that of {} has "
-                                "none, and that of {} has {}. Copy its step to this node, or "
-                                "start over in another directory",
-                                path, rank_text(ranks, 0), rank_text(ranks, rank),
-                                ranks[rank].checkpoints.front().name));
+    if (choice.name.empty() && has_any(ranks[rank]))
+      return Status(
+          Code::corrupt,
+          fmt::format("{}: no checkpoint is on the disks of all nodes: that of {} has "
+                      "none, and that of {} has {}. Copy its step to this node, or "
+                      "start over in another directory",
+                      path, rank_text(ranks, 0), rank_text(ranks, rank), any_text(ranks[rank])));
     for (const HeldCheckpoint& one : ranks[rank].checkpoints) {
       if (one.generation <= generation || has(ranks.front(), one)) continue;
       if (!told.emplace(one.generation, one.line).second) continue;

@@ -52,7 +52,7 @@ Status check_common(std::span<const HeldCheckpoints> ranks, const CatalogStep& s
 Status check_acknowledged(std::span<const HeldCheckpoints> ranks, const std::string& path);
 
 /// Adds to `choice` the newer checkpoints that rank 0 lacks. `corrupt` if nothing was chosen, but
-/// some rank has checkpoints: the run must not start over unnoticed.
+/// some rank has checkpoints, even damaged ones: the run must not start over unnoticed.
 Result<RestoreChoice> tell_partial(std::span<const HeldCheckpoints> ranks, const std::string& path,
                                    RestoreChoice choice);
 

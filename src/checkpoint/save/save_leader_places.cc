@@ -120,7 +120,9 @@ void SaveLeader::choose_kept(std::span<const PlaceReport> reports, EndMessage& e
     return;
   }
   end.drop = ids_of(decided->catalog, decided->names);
-  end.keep = ids_to_keep(decided->catalog, end.drop, reports);
+  std::vector<PlaceReport> all(reports.begin(), reports.end());
+  all.push_back(report_of(decided->catalog, decided->notes, retention_));
+  end.keep = ids_to_keep(decided->catalog, end.drop, all);
   end.has_decided = true;
 }
 

@@ -140,16 +140,15 @@ std::vector<std::string> ids_of(const Catalog& catalog, std::span<const std::str
 }
 
 std::vector<std::string> ids_to_keep(const Catalog& catalog, std::span<const std::string> drop,
-                                     std::span<const PlaceReport> others) {
-  const std::vector<std::set<std::string>> ids = sets_of(others);
-  const bool keeps_partial = std::ranges::any_of(others, &PlaceReport::has_invalid) ||
-                             !std::ranges::all_of(catalog.steps, &CatalogStep::is_valid);
+                                     std::span<const PlaceReport> reports) {
+  const std::vector<std::set<std::string>> ids = sets_of(reports);
+  const bool keeps_partial = std::ranges::any_of(reports, &PlaceReport::has_invalid);
   std::set<std::string> kept;
   for (const CatalogStep& step : catalog.steps)
     if (step.is_valid() && (keeps_partial || is_common(id_of(step), ids))) kept.insert(id_of(step));
-  for (const PlaceReport& other : others) {
-    kept.insert(other.pinned.begin(), other.pinned.end());
-    if (keeps_partial) kept.insert(other.steps.begin(), other.steps.end());
+  for (const PlaceReport& report : reports) {
+    kept.insert(report.pinned.begin(), report.pinned.end());
+    if (keeps_partial) kept.insert(report.steps.begin(), report.steps.end());
   }
   for (const std::string& id : drop) kept.erase(id);
   return {kept.begin(), kept.end()};

@@ -57,8 +57,9 @@ RetentionRules rules_for_common(RetentionRules rules, const Catalog& catalog,
 std::vector<std::string> ids_of(const Catalog& catalog, std::span<const std::string> names);
 /// Returns what stays in every place: checkpoints that all have, except `drop`, and pinned ones. If
 /// a place cannot read some of its checkpoints, what another one has alone stays as well.
+/// `reports`: of all places, also that of rank 0, whose catalog it is.
 std::vector<std::string> ids_to_keep(const Catalog& catalog, std::span<const std::string> drop,
-                                     std::span<const PlaceReport> others);
+                                     std::span<const PlaceReport> reports);
 /// Returns the rules by which a place decides about what not all places have: its own, except that
 /// `keep` stays.
 RetentionRules rules_for_rest(RetentionRules rules, const Catalog& catalog,

@@ -243,6 +243,22 @@ TEST_F(PlacesTest, a_node_with_an_empty_disk_ends_the_restore) {
   }
 }
 
+TEST_F(PlacesTest, a_node_with_an_empty_disk_ends_the_restore_if_all_else_is_damaged) {
+  for (const std::uint32_t lacks : {0U, 2U}) {
+    PlacedRanks run;
+    run.start();
+    for (const Status& end : run.save(1)) ASSERT_TRUE(end.ok()) << end.message();
+    run.end();
+    fs::remove_all(run.step_directory(lacks, 1));
+    fs::remove(run.step_directory(2 - lacks, 1) + "/manifest.json");
+    for (const auto& outcome : run.restore()) {
+      ASSERT_TRUE(outcome.failure) << "it starts over";
+      const std::string_view message = outcome.failure->report.status.message();
+      EXPECT_NE(message.find(step_name(1)), std::string::npos) << message;
+    }
+  }
+}
+
 TEST_F(PlacesTest, retention_keeps_the_same_on_all_nodes) {
   const auto keep_two = [](std::uint32_t, SaverOptions& options) {
     options.retention.keep_last = 2;

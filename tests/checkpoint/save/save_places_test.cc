@@ -37,5 +37,15 @@ TEST(SavePlacesTest, a_checkpoint_with_two_names_is_dropped_only_if_both_go) {
   EXPECT_EQ(ids_of(catalog, both), Ids{"5-"});
 }
 
+TEST(SavePlacesTest, a_pin_on_the_node_of_rank_0_keeps_what_a_third_node_lacks) {
+  const Catalog catalog{.steps = {step_of(step_name(60), 60, 6), step_of(step_name(50), 50, 5)},
+                        .latest = {}};
+  const PlaceReport own{.has_rules = true, .steps = {"6-", "5-"}, .pinned = {"5-"}};
+  const PlaceReport second{.has_rules = true, .steps = {"6-", "5-"}};
+  const PlaceReport third{.has_rules = true, .steps = {"6-"}};
+  EXPECT_EQ(ids_to_keep(catalog, {}, std::vector{second, third, own}), (Ids{"5-", "6-"}));
+  EXPECT_EQ(ids_to_keep(catalog, {}, std::vector{second, third, third}), Ids{"6-"});
+}
+
 }  // namespace
 }  // namespace stoker
