@@ -16,6 +16,7 @@ MUTATIONS ?= 1000
 CRASH_CUTS ?= 1000
 KILL_CYCLES ?= 1000
 JOB_PAIRS ?= 200
+DISK_ROUNDS ?= 100
 BENCH_FLAGS ?=  # --write-docs renews the tables of docs/benchmarks.md
 
 # The wheel that the tests build is made of what `make build` has compiled already. The compiler is
@@ -62,7 +63,8 @@ help:
 	@echo "  make wheel-test  that wheel on a bare Debian 12 (as root), and one made from the sdist"
 	@echo "  make crash    power cuts on ext4, XFS and btrfs at CRASH_CUTS ($(CRASH_CUTS)) block writes each, and"
 	@echo "                KILL_CYCLES ($(KILL_CYCLES)) runs ended by kill -9, JOB_PAIRS ($(JOB_PAIRS)) pairs of jobs that"
-	@echo "                start at once in one directory (half an hour, as root)"
+	@echo "                start at once in one directory, and nodes that lose or exchange their disks in"
+	@echo "                DISK_ROUNDS ($(DISK_ROUNDS)) rounds (an hour, as root)"
 	@echo "  make interop  our formats beside several versions of webdataset, streaming, litdata, tfrecord,"
 	@echo "                safetensors; the loader in Lightning and Accelerate"
 	@echo "  make gpu-bundle  collect what a GPU machine without a network lacks, in build/gpu-bundle"
@@ -174,10 +176,12 @@ crash: build-tests
 	  --parallel $(JOBS) --output-on-failure --no-tests=error \
 	  --output-junit $(CURDIR)/$(RESULTS)/crash/ctest.xml || status=1; \
 	STOKER_KILL_CYCLES=$(KILL_CYCLES) STOKER_JOB_PAIRS=$(JOB_PAIRS) STOKER_STORE_CASES=all \
+	  STOKER_DISK_ROUNDS=$(DISK_ROUNDS) \
 	  $(VENV_PYTHON) -m pytest --numprocesses $(JOBS) \
 	  python/tests/checkpoint/test_checkpoint_killed.py \
 	  python/tests/checkpoint/ranks/test_checkpoint_jobs.py \
 	  python/tests/checkpoint/ranks/test_checkpoint_store_messages.py \
+	  python/tests/checkpoint/ranks/test_disk_adversary.py \
 	  --junitxml=$(RESULTS)/crash/pytest.xml || status=1; \
 	grep -hE '^[a-z0-9]+: [0-9]+ (block writes|faults)' $(RESULTS)/crash/ctest.xml || true; \
 	$(VENV_PYTHON) tools/test_summary.py $(RESULTS)/crash/*.xml || status=1; \
@@ -193,6 +197,7 @@ lint: apt-lint $(VENV) build/tidy/build.ninja
 	@$(VENV_PYTHON) -m ruff format --quiet --check .
 	@$(VENV_PYTHON) -m mypy
 	@tools/make_docs.sh build/docs >/dev/null
+	@$(VENV_PYTHON) tools/check_doc_types.py
 	$(SAY) "clang-19 with thread-safety warnings as errors, and clang-tidy-19 (minutes)"
 	@cmake --build build/tidy --parallel $(JOBS) --target all bench/all stoker_headers_alone
 
