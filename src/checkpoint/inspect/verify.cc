@@ -13,6 +13,7 @@
 
 #include "base/mutex.h"
 #include "checkpoint/catalog/catalog.h"
+#include "checkpoint/inspect/verify_digests.h"
 #include "checkpoint/inspect/verify_header.h"
 #include "checkpoint/manifest/manifest_file.h"
 #include "checkpoint/manifest/names.h"
@@ -20,6 +21,45 @@
 
 namespace stoker {
 namespace {
+
+/// How many chunks of large tensors may wait for an earlier one: as many as are read at once.
+constexpr std::size_t kEarlyMax = 32;
+
+/// Reads chunks of large tensors again, in order.
+class LateDigests final : public ChunkHandler {
+ public:
+  LateDigests(const CheckpointManifest& manifest, DigestCheck& digests)
+      : manifest_(manifest), digests_(digests) {
+    std::set<std::pair<std::uint32_t, std::uint64_t>> wanted;
+    for (const CheckpointTensor* const tensor : digests.begin_late())
+      for (std::uint64_t at = tensor->begin_bytes - tensor->begin_bytes % kCheckpointChunkBytes;
+           at < tensor->end_bytes; at += kCheckpointChunkBytes)
+        wanted.emplace(tensor->file, at);
+    for (const auto& [file, at] : wanted)
+      reads_.push_back({.file = file,
+                        .offset_bytes = at,
+                        .size_bytes = static_cast<std::size_t>(std::min(
+                            kCheckpointChunkBytes, manifest.files[file].size_bytes - at))});
+  }
+  std::span<const ChunkRead> reads() const { return reads_; }
+
+  Status chunk_read(std::size_t index, std::span<const std::byte> bytes) override {
+    const ChunkRead& read = reads_[index];
+    const std::size_t chunk = read.offset_bytes / kCheckpointChunkBytes;
+    if (xxh3_128(bytes) == manifest_.files[read.file].chunks[chunk])
+      digests_.add(read.file, read.offset_bytes, bytes);
+    return {};
+  }
+  /// It was reported when it was read first.
+  Status chunk_failed(std::size_t /*index*/, const Status& status) override {
+    return is_damage(status) ? Status() : status;
+  }
+
+ private:
+  const CheckpointManifest& manifest_;
+  DigestCheck& digests_;
+  std::vector<ChunkRead> reads_;
+};
 
 /// One step's verification, file by file.
 class StepCheck final : public ChunkHandler {
@@ -39,6 +79,7 @@ class StepCheck final : public ChunkHandler {
   void check_coverage();
   Status look_at_file(std::uint32_t index);
   Status check_headers();
+  Status check_digests();
   Status check_files();
   void count(std::size_t size_bytes);
 
@@ -50,6 +91,7 @@ class StepCheck final : public ChunkHandler {
   std::vector<std::uint32_t> readable_;  // indexes of the files that exist
   std::unique_ptr<OpenStep> step_;
   std::shared_ptr<StoredFiles> files_;
+  std::optional<DigestCheck> digests_;
   std::vector<ChunkRead> reads_;
   std::uint64_t total_bytes_ = 0;
 
@@ -165,6 +207,8 @@ Status StepCheck::chunk_read(std::size_t index, std::span<const std::byte> bytes
   const std::size_t chunk = read.offset_bytes / kCheckpointChunkBytes;
   if (xxh3_128(bytes) != manifest_.files[read.file].chunks[chunk])
     add(damage_in(read, DamageKind::bad_bytes, describe_mismatch(bytes)));
+  else
+    digests_->add(read.file, read.offset_bytes, bytes);
   count(bytes.size());
   return {};
 }
@@ -212,6 +256,25 @@ Status StepCheck::check_headers() {
   return {};
 }
 
+/// Reports tensors with another digest than the manifest says. Damaged bytes are found before, by
+/// chunks: here the writer made an error, or the manifest was changed.
+Status StepCheck::check_digests() {
+  LateDigests late(manifest_, *digests_);
+  if (!late.reads().empty())
+    STOKER_TRY(
+        files_->read(late.reads(), late,
+                     {.engine = options_.reader.engine, .thread_count = 1, .stop = options_.stop}));
+  for (const CheckpointTensor* const tensor : digests_->wrong())
+    add({.kind = DamageKind::bad_digest,
+         .step = {},
+         .file = manifest_.files[tensor->file].name,
+         .offset_bytes = tensor->begin_bytes,
+         .size_bytes = tensor->end_bytes - tensor->begin_bytes,
+         .tensors = {tensor->name},
+         .reason = "its bytes have another digest than the manifest says"});
+  return {};
+}
+
 Status StepCheck::check_files() {
   STOKER_ASSIGN(step_, store_.open_step(name_));
   STOKER_TRY(check_names());
@@ -219,11 +282,13 @@ Status StepCheck::check_files() {
   found_ = manifest_.files;
   for (std::uint32_t i = 0; i < manifest_.files.size(); ++i) STOKER_TRY(look_at_file(i));
   files_ = step_->files(found_, options_.reader.file);
+  digests_.emplace(manifest_, kEarlyMax);
   STOKER_TRY(files_->read(reads_, *this,
                           {.engine = options_.reader.engine,
                            .thread_count = options_.reader.thread_count,
                            .depth = options_.reader.depth,
                            .stop = options_.stop}));
+  STOKER_TRY(check_digests());
   return check_headers();
 }
 
@@ -273,6 +338,7 @@ std::string_view damage_kind_name(DamageKind kind) noexcept {
     case DamageKind::bad_bytes: return "bad_bytes";
     case DamageKind::unreadable: return "unreadable";
     case DamageKind::bad_header: return "bad_header";
+    case DamageKind::bad_digest: return "bad_digest";
     case DamageKind::missing_slice: return "missing_slice";
     case DamageKind::foreign_file: return "foreign_file";
     case DamageKind::bad_latest: return "bad_latest";

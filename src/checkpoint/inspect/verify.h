@@ -21,6 +21,7 @@ enum class DamageKind : std::uint8_t {
   bad_bytes,      ///< Checksum mismatch of a chunk.
   unreadable,     ///< The device cannot read the bytes.
   bad_header,     ///< The header of a file contradicts the manifest.
+  bad_digest,     ///< The digest of a tensor is not that of its bytes.
   missing_slice,  ///< Elements of a tensor are in no file.
   foreign_file,   ///< A file that is not in the manifest; or a ForeignName.
   bad_latest,     ///< `latest` does not lead to a checkpoint.

@@ -232,6 +232,18 @@ TEST_F(VerifyTest, finds_a_header_that_contradicts_a_valid_manifest) {
   EXPECT_EQ(damage.file, "rank-00000.safetensors");
 }
 
+TEST_F(VerifyTest, finds_a_digest_that_is_not_that_of_the_tensor) {
+  Result<CheckpointManifest> manifest =
+      parse_checkpoint_manifest(contents_of(path("manifest.json")), "manifest");
+  manifest->tensors[1].digest = manifest->tensors[0].digest;
+  std::ofstream(path("manifest.json")) << format_checkpoint_manifest(*manifest);
+  const CheckpointDamage damage = only_damage();
+  EXPECT_EQ(damage.kind, DamageKind::bad_digest);
+  EXPECT_EQ(damage.file, "rank-00001.safetensors");
+  EXPECT_EQ(damage.tensors, std::vector<std::string>{"v"});
+  EXPECT_EQ(damage.size_bytes, 24U);
+}
+
 TEST_F(VerifyTest, finds_elements_that_nobody_has_saved) {
   Result<CheckpointManifest> manifest =
       parse_checkpoint_manifest(contents_of(path("manifest.json")), "manifest");
