@@ -97,6 +97,8 @@ class SaveLeader {
   /// After a save that has failed elsewhere: if another writer has taken over, the next save takes
   /// the lock again.
   void let_go_if_fenced();
+  /// Gives up the lock; the next save takes it again. Not while saves are in flight.
+  void let_go();
 
   /// Releases the lock. No save may be in flight.
   void release() { let_go(); }
@@ -120,7 +122,6 @@ class SaveLeader {
   static Status not_held() { return Status(Code::not_found, "the lock is not held any more"); }
   Result<std::unique_ptr<StoreLock>> take_lock(const CheckpointStore& store,
                                                Deadline deadline) const;
-  void let_go();
   Status check(std::span<const BeginMessage> messages, const SavesInFlight& in_flight, Held& held);
   Result<std::vector<CheckpointPart>> read_parts(const SaveJob& job, const CheckpointPart& own_part,
                                                  const Held& held) const;

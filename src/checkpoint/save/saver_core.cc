@@ -346,6 +346,16 @@ Status CheckpointSaver::Core::hash_held(SaveJob& job) {
   return hashed;
 }
 
+/// Gives up the lock of this place, after a save for which not all places could be locked: another
+/// job may hold one, and wait for this one.
+void CheckpointSaver::Core::yield_place() {
+  {
+    MutexLock lock(mutex_);
+    if (!in_flight_.empty()) return;
+  }
+  if (leader_ != nullptr) leader_->let_go();
+}
+
 /// Agrees with the other ranks on the save, and if needed on who stores what.
 Result<Verdict> CheckpointSaver::Core::agree_and_plan(SaveJob& job) {
   Status planned = plan(job);
@@ -374,6 +384,7 @@ Result<Verdict> CheckpointSaver::Core::agree_and_plan(SaveJob& job) {
       leads_place_ = planned.ok() && rank > 0 && leads_place(verdict.places, rank);
       continue;
     }
+    if (verdict.action == SaveAction::fail && lock_count > 0) yield_place();
     job.places = verdict.places;
     if (verdict.owners) {
       {

@@ -74,6 +74,7 @@ class CheckpointSaver::Core {
   Status hash_held(SaveJob& job);
   void await_late(const CopyRest& late);
   Status introduce_place(SaveJob& job, BeginMessage& message);
+  void yield_place();
   BeginMessage begin(const SaveJob& job, const Status& planned);
   Result<Verdict> agree(SaveJob& job, const BeginMessage& message);
   Verdict decide(SaveJob& job, std::uint64_t number, std::span<const BeginMessage> messages);

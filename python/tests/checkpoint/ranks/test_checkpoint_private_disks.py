@@ -189,6 +189,26 @@ def test_a_node_that_dies_before_its_rename_leaves_what_was_acknowledged_on_all(
         on_all(group, "saver.close()")
 
 
+def test_a_job_that_cannot_lock_all_nodes_holds_none(
+    tmp_path: Path, nodes: Any, on_all: Any
+) -> None:
+    """Two jobs that began at once each held one, and all their saves failed."""
+    mine: dict[str, Any] = {"rank": 0, "world_size": 1, "deadline": 60}
+    state = {"w": np.zeros(2)}
+    with stoker.Checkpointer(tmp_path / "node1/run", **mine) as second:
+        second.save(7, state=state).wait()
+        with nodes(deadline=4) as group:
+            on_all(group, _MAKE)
+            for said in on_all(group, _SAVE.format(1)):
+                assert "rank 2: the disk of this node" in said
+                assert "another writer holds it" in said
+            with stoker.Checkpointer(tmp_path / "node0/run", lock="fail", **mine) as first:
+                first.save(8, state=state).wait()
+            second.close()
+            assert on_all(group, _SAVE.format(2)) == [True] * 4
+            on_all(group, "saver.close()")
+
+
 _TORCH = """
 import torch
 from torch.distributed.fsdp import fully_shard
