@@ -170,6 +170,9 @@ class World:
                 done = subprocess.run(command, capture_output=True, text=True, check=False)
                 if done.returncode:
                     raise BrokenError(f"verify {disk}: {done.stdout}{done.stderr}")
+        # A pin goes with the disk that has the note.
+        noted = {one for disk, one in self.pinned if disk in self.good}
+        self.stays = {(disk, one) for disk, one in self.stays if one in noted}
         for disk in self.slots:
             if lost := {one for of, one in self.stays if of == disk} - there(disk):
                 raise BrokenError(f"{lost} were pinned, and are gone from {disk}")
