@@ -261,13 +261,18 @@ def save_pt(tree: Any, file: BinaryIO) -> None:
     """Writes a file for ``torch.load`` with ``weights_only=True``, and checks that it loads.
 
     Raises:
-        ValueError: torch.load() would refuse it.
+        ValueError: torch.save() or torch.load() refuses it.
         OSError: The file cannot be written, for example for lack of space.
     """
     torch = import_torch("a file of torch.save()")
     out = _Out(file)
     try:
         torch.save(tree, out)
+    except KeyError as error:  # of torch's table of element types
+        raise ValueError(
+            f"torch.save() cannot write it: {error.args[0]}. Write OUT.safetensors, or choose "
+            "other tensors with --only"
+        ) from None
     except RuntimeError:
         if out.error is None:
             raise

@@ -225,3 +225,26 @@ def test_an_export_names_what_it_has_under_another_name(tmp_path: Path) -> None:
     assert "left out: head.weight, the same as embedding.weight\n" in ran.stdout
     told = export(tmp_path / "run", tmp_path / "hf", "--json")
     assert json.loads(told.stdout)["same"] == {"head.weight": "embedding.weight"}
+
+
+def test_elements_of_torch_alone_are_exported_where_a_file_can_have_them(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    packed = torch.arange(8, dtype=torch.uint8)
+    pairs = torch.arange(6.0).to(torch.float16).reshape(3, 2)
+    state = {"packed": packed.view(torch.uint4), "complex": torch.view_as_complex(pairs)}
+    with stoker.Checkpointer(tmp_path / "run") as saver:
+        saver.save(1, state=state).wait()
+    out = tmp_path / "out.pt"
+    refused = run_export(tmp_path / "run", out)
+    assert refused.returncode == 2
+    assert "torch.save() cannot write it: dtype torch.uint4 is not recognized" in refused.stderr
+    assert not out.exists()
+    done = run_export(tmp_path / "run", out, "--only", "state.complex")
+    assert done.returncode == 0, done.stderr
+    (loaded,) = torch.load(out, weights_only=True).values()
+    assert torch.equal(loaded, pairs), "with --only, tensors are as they are stored"
+    done = run_export(tmp_path / "run", out.with_suffix(".safetensors"))
+    assert done.returncode == 0, done.stderr
+    plain = stoker.load(out.with_suffix(".safetensors"))
+    assert plain["state.packed"][:].tolist() == packed.tolist()
+    assert plain["state.complex"][:].tolist() == pairs.tolist()
