@@ -6,9 +6,9 @@
 #include <memory>
 #include <span>
 
-#include "dataset/batch/batch.h"
 #include "dataset/loader/loader_run.h"
-#include "dataset/order/sample_ref.h"
+#include "stoker/batch.h"
+#include "stoker/order.h"
 #include "stoker/status.h"
 
 namespace stoker {
