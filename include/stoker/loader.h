@@ -215,7 +215,7 @@ class STOKER_API Loader {
   void close() noexcept;
 
  private:
-  class Inside;
+  class [[gnu::visibility("hidden")]] Inside;
   explicit Loader(std::unique_ptr<Inside> inside) noexcept;
   std::unique_ptr<Inside> inside_;
 };
