@@ -8,7 +8,7 @@
 
 #include "base/checksum.h"
 #include "base/hex.h"
-#include "base/units.h"
+#include "stoker/units.h"
 
 namespace stoker {
 namespace {

@@ -4,4 +4,4 @@
 
 /// On every public class and function that is not inline: libstoker.so exports these, and nothing
 /// else.
-#define STOKER_API __attribute__((visibility("default")))
+#define STOKER_API [[gnu::visibility("default")]]

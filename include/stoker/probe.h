@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "stoker/api.h"
 #include "stoker/status.h"
 
 namespace stoker {
@@ -38,6 +39,8 @@ struct StorageProbe {
 
 /// Tries every feature in `directory`, with scratch files that are removed before it returns. Takes
 /// a few milliseconds on a local filesystem. Fails if the directory is not writable.
-Result<StorageProbe> probe(const std::string& directory);
+///
+/// Thread safety: from any thread, also in a forked child.
+STOKER_API Result<StorageProbe> probe(const std::string& directory);
 
 }  // namespace stoker

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include "stoker/api.h"
+
 namespace stoker {
 
 /// Tells what a caller can do about a failure, not where the failure came from. Append only: the
@@ -29,12 +31,12 @@ enum class Code : std::uint8_t {
 };
 
 /// Returns the enumerator's name, such as "io_error".
-std::string_view code_name(Code code) noexcept;
+STOKER_API std::string_view code_name(Code code) noexcept;
 
 /// The outcome of an operation. Copies share one allocation; an OK status allocates nothing.
 ///
 /// Thread safety: immutable after construction.
-class [[nodiscard]] Status {
+class [[nodiscard]] STOKER_API Status {
  public:
   Status() noexcept = default;
   Status(Code code, std::string message, int os_error = 0);

@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "base/units.h"
 #include "bind.h"
 #include "dataset/input/import_kind.h"
 #include "import_session.h"
 #include "ingest_arguments.h"
 #include "raise.h"
+#include "stoker/units.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/units.h"
 #include "bind.h"
 #include "dataset/input/input.h"
 #include "dataset/pack/pack.h"
@@ -19,6 +18,7 @@
 #include "ingest_arguments.h"
 #include "ingest_writer.h"
 #include "raise.h"
+#include "stoker/units.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/unit_tables.h"
-#include "base/units.h"
+#include "stoker/units.h"
 
 namespace stoker {
 namespace {

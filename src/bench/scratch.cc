@@ -12,9 +12,9 @@
 #include <span>
 
 #include "base/hex.h"
-#include "base/units.h"
 #include "io/files/directories.h"
 #include "io/files/filesystem.h"
+#include "stoker/units.h"
 
 namespace stoker {
 namespace {

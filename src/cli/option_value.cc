@@ -1,6 +1,6 @@
 #include "cli/option_value.h"
 
-#include "base/units.h"
+#include "stoker/units.h"
 
 namespace stoker::cli {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <ostream>
 
-#include "base/units.h"
+#include "stoker/units.h"
 
 namespace stoker::cli {
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/shell_quote.h"
-#include "base/units.h"
 #include "observe/checks.h"
 #include "observe/text_fields.h"
+#include "stoker/units.h"
 
 namespace stoker {
 namespace {

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "base/shell_quote.h"
-#include "base/units.h"
 #include "observe/census.h"
 #include "observe/text_fields.h"
+#include "stoker/units.h"
 
 namespace stoker {
 namespace {

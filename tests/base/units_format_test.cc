@@ -3,7 +3,7 @@
 #include <limits>
 #include <random>
 
-#include "base/units.h"
+#include "stoker/units.h"
 
 namespace stoker {
 namespace {

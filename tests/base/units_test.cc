@@ -1,4 +1,4 @@
-#include "base/units.h"
+#include "stoker/units.h"
 
 #include <gtest/gtest.h>
 

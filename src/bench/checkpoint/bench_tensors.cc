@@ -7,8 +7,8 @@
 #include <cstring>
 #include <fstream>
 
-#include "base/units.h"
 #include "bench/noise.h"
+#include "stoker/units.h"
 
 namespace stoker {
 namespace {

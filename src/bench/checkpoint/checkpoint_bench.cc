@@ -6,7 +6,6 @@
 #include <memory>
 #include <utility>
 
-#include "base/units.h"
 #include "bench/checkpoint/bench_tensors.h"
 #include "bench/scratch.h"
 #include "checkpoint/manifest/names.h"
@@ -15,6 +14,7 @@
 #include "checkpoint/staging/stoppable_engine.h"
 #include "io/engine/buffer_pool.h"
 #include "io/files/filesystem.h"
+#include "stoker/units.h"
 
 namespace stoker {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "base/units.h"
 #include "formats/json/json.h"
+#include "stoker/units.h"
 
 namespace stoker {
 namespace {

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/units.h"
 #include "bench/bench_engine.h"
 #include "bench/disk/workload.h"
 #include "bench/scratch.h"
 #include "io/engine/buffer_pool.h"
 #include "io/files/filesystem.h"
+#include "stoker/units.h"
 
 namespace stoker {
 namespace {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/units.h"
 #include "bench/disk/bar.h"
 #include "formats/json/json.h"
+#include "stoker/units.h"
 
 namespace stoker {
 namespace {

@@ -8,7 +8,6 @@
 #include <memory>
 #include <optional>
 
-#include "base/units.h"
 #include "bench/bench_engine.h"
 #include "bench/disk/small_files.h"
 #include "bench/disk/sync_latency.h"
@@ -16,6 +15,7 @@
 #include "bench/scratch.h"
 #include "io/engine/buffer_pool.h"
 #include "io/files/filesystem.h"
+#include "stoker/units.h"
 
 namespace stoker {
 namespace {

@@ -4,8 +4,8 @@
 #include <array>
 #include <span>
 
-#include "base/units.h"
 #include "io/engine/buffer_pool.h"
+#include "stoker/units.h"
 
 namespace stoker {
 namespace {

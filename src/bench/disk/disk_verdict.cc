@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/units.h"
+#include "stoker/units.h"
 
 namespace stoker {
 namespace {

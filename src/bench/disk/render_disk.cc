@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/units.h"
 #include "bench/disk/bar.h"
 #include "bench/disk/disk_verdict.h"
 #include "formats/json/json.h"
+#include "stoker/units.h"
 
 namespace stoker {
 namespace {

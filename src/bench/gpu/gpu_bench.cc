@@ -12,10 +12,10 @@
 #include <thread>
 #include <utility>
 
-#include "base/units.h"
 #include "bench/gpu/gpu_transfers.h"
 #include "bench/scratch.h"
 #include "gpu/pinned_memory.h"
+#include "stoker/units.h"
 
 namespace stoker {
 namespace {

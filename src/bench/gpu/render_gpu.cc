@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "base/units.h"
 #include "formats/json/json.h"
+#include "stoker/units.h"
 
 namespace stoker {
 namespace {

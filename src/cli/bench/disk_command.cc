@@ -3,12 +3,12 @@
 #include <ostream>
 #include <vector>
 
-#include "base/units.h"
 #include "bench/disk/disk_bench.h"
 #include "bench/disk/render_disk.h"
 #include "cli/bench/command.h"
 #include "cli/option_value.h"
 #include "cli/progress_line.h"
+#include "stoker/units.h"
 
 namespace stoker::cli {
 namespace {

@@ -2,13 +2,13 @@
 
 #include <memory>
 
-#include "base/units.h"
 #include "checkpoint/inspect/diff.h"
 #include "cli/checkpoint/arguments.h"
 #include "cli/line_text.h"
 #include "cli/result_writer.h"
 #include "cli/text_table.h"
 #include "cli/work_progress.h"
+#include "stoker/units.h"
 
 namespace stoker::cli {
 namespace {

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/units.h"
 #include "checkpoint/inspect/export.h"
 #include "checkpoint/inspect/export_choice.h"
 #include "cli/checkpoint/arguments.h"
@@ -16,6 +15,7 @@
 #include "cli/python_program.h"
 #include "cli/result_writer.h"
 #include "cli/work_progress.h"
+#include "stoker/units.h"
 
 namespace stoker::cli {
 namespace {

@@ -5,13 +5,13 @@
 #include <utility>
 #include <vector>
 
-#include "base/units.h"
 #include "cli/checkpoint/arguments.h"
 #include "cli/checkpoint/import.h"
 #include "cli/line_text.h"
 #include "cli/python_program.h"
 #include "cli/result_writer.h"
 #include "cli/work_progress.h"
+#include "stoker/units.h"
 
 namespace stoker::cli {
 namespace {

@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 
-#include "base/units.h"
 #include "checkpoint/inspect/verify.h"
 #include "cli/checkpoint/arguments.h"
 #include "cli/engine_choice.h"
@@ -15,6 +14,7 @@
 #include "cli/text_table.h"
 #include "cli/work_progress.h"
 #include "io/files/filesystem.h"
+#include "stoker/units.h"
 
 namespace stoker::cli {
 namespace {

@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "base/units.h"
 #include "checkpoint/catalog/retention.h"
 #include "checkpoint/catalog/step_removal.h"
 #include "cli/checkpoint/arguments.h"
 #include "cli/line_text.h"
 #include "cli/result_writer.h"
 #include "cli/work_progress.h"
+#include "stoker/units.h"
 
 namespace stoker::cli {
 namespace {

@@ -6,13 +6,13 @@
 #include <string_view>
 #include <vector>
 
-#include "base/units.h"
 #include "cli/checkpoint/arguments.h"
 #include "cli/checkpoint/state_summary.h"
 #include "cli/line_text.h"
 #include "cli/result_writer.h"
 #include "cli/text_table.h"
 #include "cli/work_progress.h"
+#include "stoker/units.h"
 
 namespace stoker::cli {
 namespace {

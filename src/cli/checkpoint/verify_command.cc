@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/mutex.h"
-#include "base/units.h"
 #include "checkpoint/inspect/verify.h"
 #include "checkpoint/manifest/names.h"
 #include "cli/checkpoint/arguments.h"
@@ -14,6 +13,7 @@
 #include "cli/line_text.h"
 #include "cli/result_writer.h"
 #include "cli/work_progress.h"
+#include "stoker/units.h"
 
 namespace stoker::cli {
 namespace {

@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <ostream>
 
-#include "base/units.h"
 #include "formats/dtype.h"
 #include "formats/table/shard_formats.h"
+#include "stoker/units.h"
 
 namespace stoker::cli {
 namespace {

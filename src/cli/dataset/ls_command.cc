@@ -4,13 +4,13 @@
 #include <memory>
 #include <optional>
 
-#include "base/units.h"
 #include "cli/dataset/dataset_arguments.h"
 #include "cli/dataset/sample_text.h"
 #include "cli/line_text.h"
 #include "cli/registry.h"
 #include "cli/result_writer.h"
 #include "formats/json/json.h"
+#include "stoker/units.h"
 
 namespace stoker::cli {
 namespace {

@@ -5,10 +5,10 @@
 #include <charconv>
 
 #include "base/shell_quote.h"
-#include "base/units.h"
 #include "cli/option_value.h"
 #include "formats/json/json.h"
 #include "formats/table/shard_formats.h"
+#include "stoker/units.h"
 
 namespace stoker::cli {
 namespace {

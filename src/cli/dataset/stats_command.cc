@@ -4,7 +4,6 @@
 #include <memory>
 #include <ranges>
 
-#include "base/units.h"
 #include "bench/disk/bar.h"
 #include "cli/dataset/dataset_arguments.h"
 #include "cli/dataset/dataset_stats.h"
@@ -13,6 +12,7 @@
 #include "cli/result_writer.h"
 #include "cli/work_progress.h"
 #include "formats/json/json.h"
+#include "stoker/units.h"
 
 namespace stoker::cli {
 namespace {

@@ -3,13 +3,13 @@
 #include <memory>
 #include <ostream>
 
-#include "base/units.h"
 #include "cli/dataset/dataset_arguments.h"
 #include "cli/line_text.h"
 #include "cli/registry.h"
 #include "cli/work_progress.h"
 #include "dataset/pack/verify.h"
 #include "formats/json/json.h"
+#include "stoker/units.h"
 
 namespace stoker::cli {
 namespace {

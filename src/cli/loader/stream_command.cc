@@ -4,7 +4,6 @@
 #include <ostream>
 #include <stop_token>
 
-#include "base/units.h"
 #include "cli/line_text.h"
 #include "cli/loader/cursor_file.h"
 #include "cli/loader/loader_arguments.h"
@@ -13,6 +12,7 @@
 #include "cli/result_writer.h"
 #include "cli/work_progress.h"
 #include "dataset/input/input.h"
+#include "stoker/units.h"
 
 namespace stoker::cli {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "base/units.h"
 #include "cli/line_text.h"
 #include "cli/work_progress.h"
 #include "formats/json/strict_json.h"
+#include "stoker/units.h"
 
 namespace stoker::cli {
 namespace {

@@ -4,10 +4,10 @@
 #include <memory>
 #include <thread>
 
-#include "base/units.h"
 #include "cli/loader/tune_report.h"
 #include "cli/registry.h"
 #include "cli/result_writer.h"
+#include "stoker/units.h"
 
 namespace stoker::cli {
 namespace {

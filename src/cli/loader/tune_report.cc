@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "base/shell_quote.h"
-#include "base/units.h"
 #include "cli/line_text.h"
 #include "formats/json/json.h"
+#include "stoker/units.h"
 
 namespace stoker::cli {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "base/shell_quote.h"
-#include "base/units.h"
 #include "observe/checks.h"
 #include "observe/checks/lustre.h"
 #include "observe/text_fields.h"
+#include "stoker/units.h"
 
 // The choice of a layout. There are many shards, and each is read by one node at a time, so one
 // target per shard spreads the load. A checkpoint consists of few huge files, each written by one

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "base/shell_quote.h"
-#include "base/units.h"
 #include "observe/checks.h"
 #include "observe/checks/lustre.h"
 #include "observe/text_fields.h"
+#include "stoker/units.h"
 
 namespace stoker {
 namespace {

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
-#include "base/units.h"
 #include "observe/checks.h"
 #include "observe/text_fields.h"
+#include "stoker/units.h"
 
 namespace stoker {
 namespace {

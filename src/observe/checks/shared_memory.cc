@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "base/units.h"
 #include "observe/checks.h"
 #include "observe/text_fields.h"
+#include "stoker/units.h"
 
 namespace stoker {
 namespace {

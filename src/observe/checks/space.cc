@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
 #include "base/shell_quote.h"
-#include "base/units.h"
 #include "observe/checks.h"
 #include "observe/text_fields.h"
+#include "stoker/units.h"
 
 namespace stoker {
 namespace {

@@ -15,36 +15,46 @@
 ///
 /// Formatting for people ("1.5 GiB") keeps three significant digits. The `_exact` forms keep every
 /// digit: the matching parser reads their output back as the same value.
+///
+/// Thread safety: every function from any thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "base/clock.h"
+#include "stoker/api.h"
 #include "stoker/status.h"
 
 namespace stoker {
 
+using std::chrono::nanoseconds;
+
 /// Returns bytes. The error for a bare "K", "M" and so on names the two units it may stand for.
-Result<std::uint64_t> parse_bytes(std::string_view text);
+STOKER_API Result<std::uint64_t> parse_bytes(std::string_view text);
 /// Returns bytes per second.
-Result<std::uint64_t> parse_rate(std::string_view text);
-Result<nanoseconds> parse_duration(std::string_view text);
+STOKER_API Result<std::uint64_t> parse_rate(std::string_view text);
+STOKER_API Result<nanoseconds> parse_duration(std::string_view text);
 
-std::string format_bytes(std::uint64_t bytes);            ///< "1.5 GiB": memory and files.
-std::string format_bytes_decimal(std::uint64_t bytes);    ///< "1.61 GB": devices and networks.
-std::string format_rate(std::uint64_t bytes_per_second);  ///< "4.97 GB/s", powers of 1000.
-std::string format_duration(nanoseconds duration);        ///< "1.23 ms"; may be negative.
-std::string format_count(std::uint64_t count);            ///< "174k", powers of 1000.
+/// "1.5 GiB": memory and files.
+STOKER_API std::string format_bytes(std::uint64_t bytes);
+/// "1.61 GB": devices and networks.
+STOKER_API std::string format_bytes_decimal(std::uint64_t bytes);
+/// "4.97 GB/s", powers of 1000.
+STOKER_API std::string format_rate(std::uint64_t bytes_per_second);
+/// "1.23 ms"; may be negative.
+STOKER_API std::string format_duration(nanoseconds duration);
+/// "174k", powers of 1000.
+STOKER_API std::string format_count(std::uint64_t count);
 
-std::string format_bytes_exact(std::uint64_t bytes);            ///< "1536", "4KiB", "100MB"
-std::string format_rate_exact(std::uint64_t bytes_per_second);  ///< "1536B/s", "100MB/s"
+STOKER_API std::string format_bytes_exact(std::uint64_t bytes);  ///< "1536", "4KiB", "100MB"
+STOKER_API std::string format_rate_exact(std::uint64_t bytes_per_second);  ///< "1536B/s", "100MB/s"
 /// "1500us"; a negative duration, which parse_duration() refuses, gets a minus sign.
-std::string format_duration_exact(nanoseconds duration);
+STOKER_API std::string format_duration_exact(nanoseconds duration);
 
 /// Returns `bytes` per `elapsed` in bytes per second, rounded down; 0 if `elapsed` is not positive,
 /// and UINT64_MAX if the rate does not fit.
-std::uint64_t bytes_per_second(std::uint64_t bytes, nanoseconds elapsed) noexcept;
+STOKER_API std::uint64_t bytes_per_second(std::uint64_t bytes, nanoseconds elapsed) noexcept;
 
 }  // namespace stoker
