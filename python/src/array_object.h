@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "formats/dtype.h"
+#include "stoker/dtype.h"
 
 namespace stoker::python {
 

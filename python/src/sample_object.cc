@@ -8,9 +8,9 @@
 #include "array_object.h"
 #include "dataset/batch/field_number.h"
 #include "dataset/input/input.h"
-#include "formats/dtype.h"
 #include "formats/tfrecord/tf_example.h"
 #include "formats/webdataset/webdataset_names.h"
+#include "stoker/dtype.h"
 
 namespace nb = nanobind;
 

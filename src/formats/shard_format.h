@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "formats/dtype.h"
+#include "stoker/dtype.h"
 #include "stoker/status.h"
 
 namespace stoker {

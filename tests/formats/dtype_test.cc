@@ -1,4 +1,4 @@
-#include "formats/dtype.h"
+#include "stoker/dtype.h"
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <ostream>
 
-#include "formats/dtype.h"
 #include "formats/table/shard_formats.h"
+#include "stoker/dtype.h"
 #include "stoker/units.h"
 
 namespace stoker::cli {

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <string_view>
 
-#include "formats/dtype.h"
 #include "formats/json/json.h"
 #include "formats/json/strict_json.h"
+#include "stoker/dtype.h"
 
 namespace stoker::cli {
 namespace {

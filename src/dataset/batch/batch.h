@@ -11,9 +11,9 @@
 
 #include "dataset/order/cursor.h"
 #include "dataset/order/sample_ref.h"
-#include "formats/dtype.h"
 #include "formats/shard_format.h"
 #include "io/engine/buffer_pool.h"
+#include "stoker/dtype.h"
 
 namespace stoker {
 

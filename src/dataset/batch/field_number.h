@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "formats/dtype.h"
+#include "stoker/dtype.h"
 #include "stoker/status.h"
 
 namespace stoker::internal {

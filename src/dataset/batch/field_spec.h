@@ -26,7 +26,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/dtype.h"
+#include "stoker/dtype.h"
 #include "stoker/status.h"
 
 namespace stoker {

@@ -13,9 +13,9 @@
 #include "base/checksum.h"
 #include "dataset/shard_dataset.h"
 #include "dataset/shards/sample_key.h"
-#include "formats/dtype.h"
 #include "formats/shard_format.h"
 #include "io/files/whole_file.h"
+#include "stoker/dtype.h"
 #include "stoker/status.h"
 
 namespace stoker {

@@ -11,7 +11,7 @@
 #include "dataset/order/sample_ref.h"
 #include "dataset/tokens/token_bins.h"
 #include "dataset/tokens/token_windows.h"
-#include "formats/dtype.h"
+#include "stoker/dtype.h"
 #include "stoker/status.h"
 
 namespace stoker::internal {

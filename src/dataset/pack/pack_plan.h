@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "dataset/input/input.h"
-#include "formats/dtype.h"
 #include "io/files/file_ops.h"
+#include "stoker/dtype.h"
 #include "stoker/status.h"
 
 namespace stoker {

@@ -8,8 +8,8 @@
 #include "base/hex.h"
 #include "dataset/shards/dataset_manifest_json.h"
 #include "dataset/shards/shard_source.h"
-#include "formats/dtype.h"
 #include "io/files/publish.h"
+#include "stoker/dtype.h"
 
 namespace stoker {
 namespace {

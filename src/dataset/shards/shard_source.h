@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "dataset/shards/shard_files.h"
-#include "formats/dtype.h"
 #include "formats/shard_format.h"
+#include "stoker/dtype.h"
 #include "stoker/status.h"
 #include "store/object_store.h"
 

@@ -13,8 +13,8 @@
 
 #include "dataset/index/checked_blocks.h"
 #include "dataset/shard_dataset.h"
-#include "formats/dtype.h"
 #include "io/files/file_ops.h"
+#include "stoker/dtype.h"
 #include "stoker/status.h"
 
 namespace stoker {

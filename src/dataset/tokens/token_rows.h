@@ -8,7 +8,7 @@
 #include <span>
 
 #include "dataset/tokens/token_bins.h"
-#include "formats/dtype.h"
+#include "stoker/dtype.h"
 
 namespace stoker::internal {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "dataset/shard_dataset.h"
-#include "formats/dtype.h"
 #include "formats/shard_format.h"
+#include "stoker/dtype.h"
 #include "stoker/status.h"
 
 namespace stoker {

@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
-#include "formats/dtype.h"
 #include "formats/shard_format.h"
+#include "stoker/dtype.h"
 #include "stoker/status.h"
 
 namespace stoker::internal {

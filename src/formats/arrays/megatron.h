@@ -22,8 +22,8 @@
 #include <span>
 #include <vector>
 
-#include "formats/dtype.h"
 #include "formats/shard_format.h"
+#include "stoker/dtype.h"
 #include "stoker/status.h"
 
 namespace stoker {

@@ -16,7 +16,7 @@
 #include <span>
 #include <vector>
 
-#include "formats/dtype.h"
+#include "stoker/dtype.h"
 #include "stoker/status.h"
 
 namespace stoker {

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "formats/arrays/tokens.h"
-#include "formats/dtype.h"
 #include "formats/shard_format.h"
+#include "stoker/dtype.h"
 #include "stoker/status.h"
 
 namespace stoker {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "formats/arrays/megatron.h"
-#include "formats/dtype.h"
 #include "formats/shard_format.h"
+#include "stoker/dtype.h"
 #include "stoker/status.h"
 
 namespace stoker {

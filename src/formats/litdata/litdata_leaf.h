@@ -21,8 +21,8 @@
 #include <string>
 #include <string_view>
 
-#include "formats/dtype.h"
 #include "formats/shard_format.h"
+#include "stoker/dtype.h"
 
 namespace stoker {
 

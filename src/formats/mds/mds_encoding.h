@@ -30,8 +30,8 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/dtype.h"
 #include "formats/shard_format.h"
+#include "stoker/dtype.h"
 
 namespace stoker {
 

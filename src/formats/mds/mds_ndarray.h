@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "formats/dtype.h"
+#include "stoker/dtype.h"
 
 namespace stoker::internal {
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "stoker/api.h"
 #include "stoker/status.h"
 
 namespace stoker {
@@ -28,21 +29,21 @@ enum class Dtype : std::uint8_t {
 };
 
 /// Returns 1, 2, 4 or 8.
-std::size_t dtype_size_bytes(Dtype dtype) noexcept;
+STOKER_API std::size_t dtype_size_bytes(Dtype dtype) noexcept;
 
 /// Returns the name in settings, Python and messages: "uint16", "bfloat16", "bool".
-std::string_view dtype_name(Dtype dtype) noexcept;
+STOKER_API std::string_view dtype_name(Dtype dtype) noexcept;
 
 /// Returns the name in a .npy header: "<u2", "|u1". bfloat16 gives "<u2".
-std::string_view dtype_descr(Dtype dtype) noexcept;
+STOKER_API std::string_view dtype_descr(Dtype dtype) noexcept;
 
 /// Parses a dtype_name(), or NumPy's short form without byte order ("u2"); `invalid_argument`, with
 /// all names, for anything else.
-Result<Dtype> parse_dtype(std::string_view name);
+STOKER_API Result<Dtype> parse_dtype(std::string_view name);
 
 /// Parses the dtype of a .npy header: a dtype_descr(), or '<' before a one-byte type, which means
 /// the same. `unsupported`, with what to do instead, for objects (pickles), big-endian numbers,
 /// strings, complex numbers and all others. "<u2" gives uint16, also for bfloat16.
-Result<Dtype> dtype_from_descr(std::string_view descr);
+STOKER_API Result<Dtype> dtype_from_descr(std::string_view descr);
 
 }  // namespace stoker
