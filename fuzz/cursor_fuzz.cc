@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "base/checksum.h"
-#include "dataset/order/cursor.h"
 #include "fuzz/json_text_mutator.h"
+#include "stoker/cursor.h"
 
 namespace stoker {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "bind.h"
-#include "dataset/order/cursor.h"
 #include "raise.h"
+#include "stoker/cursor.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

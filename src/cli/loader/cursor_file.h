@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "dataset/order/cursor.h"
 #include "io/files/file_ops.h"
+#include "stoker/cursor.h"
 
 namespace stoker::cli {
 

@@ -9,11 +9,11 @@
 #include <string>
 #include <string_view>
 
-#include "dataset/order/cursor.h"
-#include "dataset/order/sample_ref.h"
 #include "formats/shard_format.h"
 #include "io/engine/buffer_pool.h"
+#include "stoker/cursor.h"
 #include "stoker/dtype.h"
+#include "stoker/order.h"
 
 namespace stoker {
 

@@ -6,7 +6,7 @@
 
 #include "dataset/fetch/fetch_plan.h"
 #include "dataset/fetch/fetch_shards.h"
-#include "dataset/order/sample_ref.h"
+#include "stoker/order.h"
 #include "stoker/status.h"
 
 namespace stoker {

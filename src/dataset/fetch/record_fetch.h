@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "dataset/fetch/fetch_plan.h"
-#include "dataset/order/sample_ref.h"
 #include "dataset/shard_dataset.h"
 #include "io/engine/engine.h"
+#include "stoker/order.h"
 #include "stoker/status.h"
 
 namespace stoker {

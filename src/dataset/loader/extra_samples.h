@@ -8,7 +8,7 @@
 
 #include "dataset/batch/batch.h"
 #include "dataset/loader/loader_run.h"
-#include "dataset/order/sample_ref.h"
+#include "stoker/order.h"
 #include "stoker/status.h"
 
 namespace stoker {

@@ -15,12 +15,12 @@
 #include "dataset/fetch/record_fetch.h"
 #include "dataset/loader/loader_stats.h"
 #include "dataset/order/batch_cut.h"
-#include "dataset/order/cursor.h"
 #include "dataset/order/order.h"
 #include "dataset/shard_dataset.h"
 #include "dataset/tokens/token_bins.h"
 #include "dataset/tokens/token_windows.h"
 #include "io/engine/arena.h"
+#include "stoker/cursor.h"
 #include "stoker/status.h"
 
 namespace stoker {

@@ -16,8 +16,8 @@
 #include "dataset/loader/loader_part.h"
 #include "dataset/loader/loader_run.h"
 #include "dataset/order/batch_cut.h"
-#include "dataset/order/cursor.h"
 #include "dataset/order/order.h"
+#include "stoker/cursor.h"
 #include "stoker/status.h"
 
 namespace stoker {

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "dataset/loader/loader_run.h"
-#include "dataset/order/sample_ref.h"
 #include "dataset/tokens/token_bins.h"
 #include "dataset/tokens/token_windows.h"
 #include "stoker/dtype.h"
+#include "stoker/order.h"
 #include "stoker/status.h"
 
 namespace stoker::internal {

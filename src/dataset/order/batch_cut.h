@@ -6,25 +6,11 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
+#include "stoker/order.h"
 #include "stoker/status.h"
 
 namespace stoker {
-
-/// How the last positions of an epoch are handled if they do not fill a global batch. The numbers
-/// are part of the cursor's encoding: append only.
-enum class Tail : std::uint8_t {
-  drop = 0,  ///< The positions are skipped.
-  keep = 1,  ///< A short batch: some ranks get short or empty parts of it.
-  wrap = 2,  ///< The batch is filled from the start of the same epoch.
-  pad = 3,   ///< As `wrap`, but the added samples are marked as not valid.
-};
-
-/// "drop", "keep", "wrap", "pad".
-std::string_view tail_name(Tail tail) noexcept;
-/// The message of `invalid_argument` lists the valid names.
-Result<Tail> parse_tail(std::string_view name);
 
 struct BatchCutOptions {
   std::uint64_t global_batch_size = 0;  ///< G, at least 1; over all ranks.

@@ -1,11 +1,14 @@
-#include "dataset/order/cursor.h"
+#include "stoker/cursor.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
+#include "base/checksum.h"
 #include "base/word_bytes.h"
+#include "dataset/order/batch_cut.h"
+#include "dataset/order/order.h"
 #include "formats/json/strict_json.h"
 
 namespace stoker {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "dataset/order/cursor.h"
+#include "stoker/cursor.h"
 
 namespace stoker {
 namespace {

@@ -9,43 +9,12 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <vector>
 
-#include "dataset/order/sample_ref.h"
+#include "stoker/order.h"
 #include "stoker/status.h"
 
 namespace stoker {
-
-/// The numbers are part of the cursor's encoding: append only.
-enum class Shuffle : std::uint8_t {
-  off = 0,        ///< Stored order.
-  global = 1,     ///< A uniform permutation of all samples, different each epoch.
-  block = 2,      ///< Blocks of neighbors in lanes, shuffled in windows: whole blocks are read.
-  resampled = 3,  ///< Drawn independently, with replacement.
-};
-
-/// "off", "global", "block", "resampled".
-std::string_view shuffle_name(Shuffle shuffle) noexcept;
-/// The message of `invalid_argument` lists the valid names.
-Result<Shuffle> parse_shuffle(std::string_view name);
-
-/// Parameters of an order. Everything after `sample_count` is for Shuffle::block.
-struct OrderOptions {
-  Shuffle shuffle = Shuffle::global;
-  std::uint64_t seed = 0;
-  std::uint64_t sample_count = 0;  ///< 1 to 2^62.
-  /// S: samples in a block. 0: kBlockSamplesDefault. (The loader chooses a size of 8 to 16 MiB
-  /// instead: see block_samples.h.)
-  std::uint64_t block_samples = 0;
-  std::uint64_t window_blocks = 0;  ///< K: blocks mixed with each other. 0: kWindowBlocksDefault.
-  std::uint64_t lanes = 0;          ///< C: divides `deal_samples`. 0: default_lanes().
-  /// G0: the global batch size for which the lanes were dealt. The cursor stores it, so that a
-  /// later change of the global batch size divides the same sequence of positions differently.
-  std::uint64_t deal_samples = 0;
-
-  bool operator==(const OrderOptions&) const = default;
-};
 
 inline constexpr std::uint64_t kBlockSamplesDefault = 1024;
 inline constexpr std::uint64_t kWindowBlocksDefault = 16;
@@ -58,6 +27,14 @@ std::uint64_t default_lanes(std::uint64_t deal_samples) noexcept;
 /// order are 0 in the other orders. `invalid_argument`: no samples, too many, an unknown shuffle, a
 /// block order without `deal_samples`, or lanes that do not divide it.
 Result<OrderOptions> resolve_order(const OrderOptions& options);
+
+/// Consecutive samples in stored order.
+struct SampleRange {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+
+  bool operator==(const SampleRange&) const = default;
+};
 
 /// The block that a position of a block order belongs to. The fetch layer needs it to read whole
 /// blocks.

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "dataset/order/cursor.h"
 #include "dataset/order_support.h"
+#include "stoker/cursor.h"
 
 namespace stoker::testing {
 namespace {

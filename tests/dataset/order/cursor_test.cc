@@ -1,4 +1,4 @@
-#include "dataset/order/cursor.h"
+#include "stoker/cursor.h"
 
 #include <gtest/gtest.h>
 
