@@ -4,6 +4,7 @@
 #include <string>
 
 #include "bytes_column.h"
+#include "dataset/batch/batch_data.h"
 #include "raise.h"
 #include "sample_object.h"
 
@@ -37,10 +38,10 @@ nb::object batch_values(nb::handle_t<Batch> self, const Column& column) {
   const bool all_bytes = std::ranges::all_of(
       column.fields, [](const FieldView& field) { return field.type == FieldType::bytes; });
   if (all_bytes)
-    return nb::make_tuple(
-        BytesColumn{
-            .batch = nb::borrow(self), .views = column.views, .memory = batch.record_memory()},
-        "bytes");
+    return nb::make_tuple(BytesColumn{.batch = nb::borrow(self),
+                                      .views = column.views,
+                                      .memory = internal::BatchInside::record_memory(batch)},
+                          "bytes");
   nb::list values;
   bool has_numbers = false;
   bool has_others = false;
@@ -51,8 +52,8 @@ nb::object batch_values(nb::handle_t<Batch> self, const Column& column) {
     }
     const FieldView& field = column.fields[i];
     const std::string_view name = field.name.empty() ? column.name : field.name;
-    const nb::object value =
-        value_or_raise_for(batch, i, make_value(field, name, batch.shard_format(i), self));
+    const nb::object value = value_or_raise_for(
+        batch, i, make_value(field, name, internal::BatchInside::shard_format(batch, i), self));
     const bool is_number = is_numbers(field) || nb::isinstance<nb::int_>(value);
     // A JSON value may be a number too, but only by chance.
     (is_number && field.type != FieldType::json ? has_numbers : has_others) = true;

@@ -2,7 +2,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "dataset/batch/batch.h"
+#include "stoker/batch.h"
 
 namespace stoker::python {
 

@@ -11,10 +11,11 @@
 #include "batch_values.h"
 #include "bind.h"
 #include "bytes_column.h"
-#include "dataset/batch/batch.h"
+#include "dataset/batch/batch_data.h"
 #include "dataset/input/input.h"
 #include "raise.h"
 #include "sample_object.h"
+#include "stoker/batch.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -59,8 +60,9 @@ nb::object column(OwnedBatch self, std::string_view name) {
   const Column& found = find_column(batch_of(self), name);
   if (found.layout == Column::Layout::views) {
     if (found.is_text) return text_list(found.views);
-    return nb::cast(BytesColumn{
-        .batch = nb::borrow(self), .views = found.views, .memory = batch_of(self).record_memory()});
+    return nb::cast(BytesColumn{.batch = nb::borrow(self),
+                                .views = found.views,
+                                .memory = internal::BatchInside::record_memory(batch_of(self))});
   }
   const nb::object values =
       make_writable_array(writable(found.data), found.dtype, found.shape, self);

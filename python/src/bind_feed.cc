@@ -15,11 +15,12 @@
 #include <vector>
 
 #include "bind.h"
-#include "dataset/batch/batch.h"
+#include "dataset/batch/batch_data.h"
 #include "dataset/loader/loader_run.h"
 #include "gil.h"
 #include "gpu/cuda_feed.h"
 #include "raise.h"
+#include "stoker/batch.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -80,7 +81,7 @@ void send(const FeedHandle& handle, Batch& batch, const std::vector<PieceArgumen
   // The addresses would be those of memory that the loader may have filled again.
   if (!batch.has_arrays())
     throw nb::value_error("this batch was sent already: its arrays are gone");
-  Lease arrays = batch.take_arrays();
+  Lease arrays = internal::BatchInside::take_arrays(batch);
   Result<std::shared_ptr<const CudaFeed::Copy>> copy = without_gil([&] {
     Result<std::shared_ptr<const CudaFeed::Copy>> sent = feed->send(pieces, std::move(arrays));
     feed.reset();

@@ -127,7 +127,7 @@ void bind_field_spec(nb::module_& module) {
           "__init__",
           [](FieldSpec* self, const std::string& name, const std::string& kind,
              const std::string& field) {
-            new (self) FieldSpec{.name = name, .field = field, .kind = parse_field_kind(kind)};
+            new (self) FieldSpec{.name = name, .kind = parse_field_kind(kind), .field = field};
           },
           "name"_a, "kind"_a, "field"_a = "")
       .def_rw("json_path", &FieldSpec::json_path)

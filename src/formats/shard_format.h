@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "stoker/dtype.h"
+#include "stoker/fields.h"
 #include "stoker/status.h"
 
 namespace stoker {
@@ -32,27 +33,6 @@ struct ByteRange {
 
   std::uint64_t end_bytes() const noexcept { return offset_bytes + size_bytes; }
   bool operator==(const ByteRange&) const = default;
-};
-
-/// The type of a field's bytes, if the format states it. Numbers are little-endian.
-enum class FieldType : std::uint8_t {
-  bytes,    ///< Anything, such as an image, or of unknown type.
-  text,     ///< UTF-8.
-  json,     ///< UTF-8 JSON.
-  int64,    ///< One or more numbers.
-  float32,  ///< One or more numbers.
-  float64,  ///< One or more numbers.
-  array,    ///< Elements of type `dtype` with the given `shape`.
-};
-
-/// One field of a sample. Views refer to the record it was split from, or to SampleView::storage.
-struct FieldView {
-  std::string_view name;
-  std::span<const std::byte> bytes;
-  FieldType type = FieldType::bytes;
-  std::string_view dtype = {};                ///< For `array`: NumPy's name ("<f4").
-  std::span<const std::uint64_t> shape = {};  ///< For `array`; {1} marks one number as a list.
-  bool is_implied = false;  ///< Only the name implies the type: the bytes may be something else.
 };
 
 /// One sample. Reused for many records: clear() keeps the memory of `fields`. Can be moved but not

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "dataset/batch/batch_data.h"
+#include "dataset/batch/column_decoders.h"
 #include "dataset/batch/field_array.h"
-#include "dataset/batch/field_decoders.h"
 #include "dataset/batch/field_plan.h"
 
 namespace stoker::internal {
@@ -46,12 +46,12 @@ class ArrayDecoder final : public RowDecoder {
  public:
   explicit ArrayDecoder(Layout layout)
       : RowDecoder(layout.dtype, std::move(layout.shape)), is_number_(layout.is_number) {}
-  std::unique_ptr<FieldDecoder> clone() const override {
+  std::unique_ptr<ColumnDecoder> clone() const override {
     return std::make_unique<ArrayDecoder>(*this);
   }
 
  private:
-  Status decode(const FieldView& field, const DecodeContext& /*context*/,
+  Status decode(const FieldView& field, const RowContext& /*context*/,
                 std::span<std::byte> out) override {
     FieldView seen = field;
     if (is_number_ && field.type == FieldType::bytes && !looks_like_npy(field.bytes))
@@ -77,7 +77,7 @@ class PadDecoder final : public RowDecoder {
       : RowDecoder(layout.dtype, std::move(layout.shape)),
         element_(std::move(element)),
         cuts_(cuts) {}
-  std::unique_ptr<FieldDecoder> clone() const override {
+  std::unique_ptr<ColumnDecoder> clone() const override {
     return std::make_unique<PadDecoder>(*this);
   }
 
@@ -86,7 +86,7 @@ class PadDecoder final : public RowDecoder {
     RowDecoder::begin(room, rows);
     room.store->lengths.assign(rows, 0);
   }
-  Status decode(const FieldView& field, const DecodeContext& /*context*/,
+  Status decode(const FieldView& field, const RowContext& /*context*/,
                 std::span<std::byte> out) override {
     STOKER_ASSIGN(const ArrayView view, arrays_.read(field, dtype()));
     STOKER_TRY(check_rows(view, shape().subspan(1)));
@@ -107,11 +107,11 @@ class PadDecoder final : public RowDecoder {
 };
 
 /// FieldKind::ragged: the rows of all samples one after the other.
-class RaggedDecoder final : public FieldDecoder {
+class RaggedDecoder final : public ColumnDecoder {
  public:
   RaggedDecoder(Layout layout, std::size_t row_bytes)
       : dtype_(layout.dtype), shape_(std::move(layout.shape)), row_bytes_(row_bytes) {}
-  std::unique_ptr<FieldDecoder> clone() const override {
+  std::unique_ptr<ColumnDecoder> clone() const override {
     return std::make_unique<RaggedDecoder>(*this);
   }
 
@@ -124,8 +124,7 @@ class RaggedDecoder final : public FieldDecoder {
     room_ = room;
     room_.store->offsets.assign(rows + 1, 0);
   }
-  Status set_row(std::size_t row, const FieldView& field,
-                 const DecodeContext& /*context*/) override {
+  Status set_row(std::size_t row, const FieldView& field, const RowContext& /*context*/) override {
     STOKER_ASSIGN(const ArrayView view, arrays_.read(field, dtype_));
     STOKER_TRY(check_rows(view, shape_));
     std::vector<std::uint64_t>& offsets = room_.store->offsets;
@@ -239,11 +238,11 @@ bool wants_sample(const FieldSpec& spec) noexcept {
   }
 }
 
-Result<std::unique_ptr<FieldDecoder>> make_array_decoder(const FieldSpec& spec,
-                                                         const FieldView& seen) {
+Result<std::unique_ptr<ColumnDecoder>> make_array_decoder(const FieldSpec& spec,
+                                                          const FieldView& seen) {
   STOKER_ASSIGN(Layout layout, settle(spec, seen));
   STOKER_ASSIGN(const std::size_t row_bytes, bytes_of(layout));
-  std::unique_ptr<FieldDecoder> decoder;
+  std::unique_ptr<ColumnDecoder> decoder;
   if (spec.kind == FieldKind::array) {
     decoder = std::make_unique<ArrayDecoder>(std::move(layout));
   } else if (spec.kind == FieldKind::ragged) {

@@ -1,10 +1,13 @@
-#include "dataset/batch/batch.h"
+#include "stoker/batch.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <new>
 #include <utility>
 
 #include "dataset/batch/batch_data.h"
+#include "formats/json/strict_json.h"
 
 namespace stoker {
 namespace internal {
@@ -95,7 +98,38 @@ void BatchShelf::put(std::unique_ptr<BatchData> data) noexcept {
   if (kept_.size() < capacity_) kept_.push_back(std::move(data));
 }
 
+Lease BatchInside::take_arrays(Batch& batch) noexcept {
+  BatchData& data = *batch.data_;
+  for (Column& column : data.columns) {
+    if (column.layout == Column::Layout::views) continue;
+    column.shape = {};
+    column.data = {};
+    column.offsets = {};
+  }
+  data.has_arrays = false;
+  return std::exchange(data.arrays, {});
+}
+
+const ShardFormat& BatchInside::shard_format(const Batch& batch, std::size_t i) noexcept {
+  static constexpr ShardFormat kNoFormat = {};
+  const BatchData& data = *batch.data_;
+  if (!data.datasets) return kNoFormat;
+  return (*data.datasets)[data.samples[i].dataset]->source().shard_format();
+}
+
+std::span<const std::byte> BatchInside::record_memory(const Batch& batch) noexcept {
+  return batch.data_->records.bytes();
+}
+
 }  // namespace internal
+
+Status Column::wrong_type() const {
+  if (layout == Layout::views)
+    return {Code::invalid_argument,
+            fmt::format("column {} has views of bytes, not numbers", quote_for_message(name))};
+  return {Code::invalid_argument, fmt::format("the elements of column {} are {}, another type",
+                                              quote_for_message(name), dtype_name(dtype))};
+}
 
 Batch::Batch() noexcept = default;
 Batch::Batch(std::unique_ptr<internal::BatchData> data, std::shared_ptr<internal::BatchShelf> shelf)
@@ -118,18 +152,7 @@ void Batch::release() noexcept {
 }
 
 void Batch::release_arrays() noexcept {
-  static_cast<void>(take_arrays());
-}
-
-Lease Batch::take_arrays() noexcept {
-  for (Column& column : data_->columns) {
-    if (column.layout == Column::Layout::views) continue;
-    column.shape = {};
-    column.data = {};
-    column.offsets = {};
-  }
-  data_->has_arrays = false;
-  return std::exchange(data_->arrays, {});
+  static_cast<void>(internal::BatchInside::take_arrays(*this));
 }
 
 bool Batch::has_arrays() const noexcept {
@@ -161,6 +184,13 @@ const Column* Batch::find(std::string_view name) const noexcept {
   const auto found = std::ranges::find(data_->columns, name, &Column::name);
   return found == data_->columns.end() ? nullptr : &*found;
 }
+Status Batch::no_column(std::string_view name) const {
+  std::string names;
+  for (const Column& column : data_->columns)
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", quote_for_message(column.name));
+  return {Code::not_found, fmt::format("no column {}; the batch has {}", quote_for_message(name),
+                                       names.empty() ? "none" : names)};
+}
 std::span<const std::uint64_t> Batch::positions() const noexcept {
   return data_->positions;
 }
@@ -181,14 +211,6 @@ Batch::Place Batch::place(std::size_t i) const {
   if (!at.ok()) return {};
   return {.path = dataset.source().shards()[at->shard].path,
           .offset_bytes = at->record.offset_bytes};
-}
-const ShardFormat& Batch::shard_format(std::size_t i) const noexcept {
-  static constexpr ShardFormat kNoFormat = {};
-  if (!data_->datasets) return kNoFormat;
-  return (*data_->datasets)[data_->samples[i].dataset]->source().shard_format();
-}
-std::span<const std::byte> Batch::record_memory() const noexcept {
-  return data_->records.bytes();
 }
 const Cursor& Batch::cursor() const noexcept {
   return data_->cursor;

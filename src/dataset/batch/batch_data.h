@@ -12,11 +12,11 @@
 
 #include "base/fork_guard.h"
 #include "base/mutex.h"
-#include "dataset/batch/batch.h"
 #include "dataset/batch/stage_times.h"
 #include "dataset/shard_dataset.h"
 #include "formats/shard_format.h"
 #include "io/engine/buffer_pool.h"
+#include "stoker/batch.h"
 
 namespace stoker::internal {
 
@@ -99,6 +99,17 @@ struct BatchData {
   std::uint64_t record_bytes = 0;
   std::uint64_t unchecked = 0;
   std::uint64_t replaced = 0;
+};
+
+/// What the library may do with a batch, and programs may not.
+class BatchInside {
+ public:
+  /// As Batch::release_arrays(), but returns the memory: for a caller whose copy has only begun.
+  static Lease take_arrays(Batch& batch) noexcept;
+  /// The format of a sample's shard; one without a name for token windows and packs.
+  static const ShardFormat& shard_format(const Batch& batch, std::size_t i) noexcept;
+  /// The memory that records were read into, which contains most views; empty if it is not kept.
+  static std::span<const std::byte> record_memory(const Batch& batch) noexcept;
 };
 
 /// Keeps unused BatchData for reuse. Shared by the loader and all its batches; the last of them

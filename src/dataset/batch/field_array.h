@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "dataset/batch/field_number.h"
-#include "dataset/batch/field_spec.h"
 #include "formats/arrays/npy.h"
 #include "formats/shard_format.h"
 #include "stoker/dtype.h"
+#include "stoker/fields.h"
 #include "stoker/status.h"
 
 namespace stoker::internal {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "dataset/batch/field_decoders.h"
+#include "dataset/batch/column_decoders.h"
 #include "formats/json/strict_json.h"
 
 namespace stoker::internal {
@@ -69,11 +69,9 @@ Status FieldColumns::set_row(std::size_t row, const SampleView& sample,
     return {};
   }
   json_.begin_sample();
-  const DecodeContext context{.seed = seed_,
-                              .epoch = batch_->epoch,
-                              .position = batch_->positions[row],
-                              .record = record,
-                              .json = &json_};
+  const RowContext context{
+      {.seed = seed_, .epoch = batch_->epoch, .position = batch_->positions[row], .record = record},
+      &json_};
   for (std::size_t i = 0; i < decoders_.size(); ++i) {
     const PlannedColumn& column = plan_->columns[i];
     const FieldView* field = column.find_in(sample);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "dataset/batch/batch_data.h"
-#include "dataset/batch/field_decoder.h"
+#include "dataset/batch/column_decoder.h"
 #include "dataset/batch/field_plan.h"
 #include "dataset/batch/field_values.h"
 #include "formats/shard_format.h"
@@ -22,7 +22,7 @@ namespace stoker::internal {
 /// Thread safety: none.
 class FieldColumns {
  public:
-  /// `plan` must outlive the object. `seed`: see DecodeContext.
+  /// `plan` must outlive the object. `seed`: see RowContext.
   FieldColumns(const FieldPlan& plan, std::uint64_t seed);
 
   /// Begins a batch of `rows` samples. Arrays go to the lease `batch.arrays`, which has
@@ -44,7 +44,7 @@ class FieldColumns {
 
   const FieldPlan* plan_;
   const std::uint64_t seed_;
-  std::vector<std::unique_ptr<FieldDecoder>> decoders_;  // of the plan's columns
+  std::vector<std::unique_ptr<ColumnDecoder>> decoders_;  // of the plan's columns
   BatchData* batch_ = nullptr;
   std::size_t rows_ = 0;
   std::size_t store_count_ = 0;  // for all_fields: columns found so far

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "dataset/batch/field_decoders.h"
+#include "dataset/batch/column_decoders.h"
 #include "formats/json/strict_json.h"
 
 namespace stoker::internal {
@@ -112,7 +112,7 @@ std::size_t FieldPlan::arrays_bytes(std::size_t rows, std::size_t record_bytes) 
   return total;
 }
 
-Result<std::unique_ptr<FieldDecoder>> make_decoder(const FieldSpec& spec, const FieldView& seen) {
+Result<std::unique_ptr<ColumnDecoder>> make_decoder(const FieldSpec& spec, const FieldView& seen) {
   switch (spec.kind) {
     case FieldKind::own:
     case FieldKind::bytes:
@@ -126,7 +126,7 @@ Result<std::unique_ptr<FieldDecoder>> make_decoder(const FieldSpec& spec, const 
     case FieldKind::array:
     case FieldKind::ragged:
     case FieldKind::pad: return make_array_decoder(spec, seen);
-    case FieldKind::decoded: return spec.decoder->clone();
+    case FieldKind::decoded: return make_program_decoder(*spec.decoder);
     case FieldKind::tokens: break;
   }
   return Status(
@@ -144,7 +144,7 @@ Result<FieldPlan> make_field_plan(std::span<const FieldSpec> fields, const Shard
   for (const FieldSpec& spec : fields) {
     PlannedColumn& column = plan.columns.emplace_back(
         PlannedColumn{.name = spec.name, .sources = alternatives_of(spec.source())});
-    const auto settle = [&]() -> Result<std::unique_ptr<FieldDecoder>> {
+    const auto settle = [&]() -> Result<std::unique_ptr<ColumnDecoder>> {
       if (!wants_sample(spec)) return make_decoder(spec, {});
       if (const FieldView* seen = column.find_in(first.view())) {
         if (is_plain_elements(spec, *seen)) column.plain_dtype = spec.dtype;
@@ -154,7 +154,7 @@ Result<FieldPlan> make_field_plan(std::span<const FieldSpec> fields, const Shard
           .with_context(fmt::format("sample {}, field {}", quote_for_message(first.view().key),
                                     quote_for_message(spec.source())));
     };
-    Result<std::unique_ptr<FieldDecoder>> decoder = settle();
+    Result<std::unique_ptr<ColumnDecoder>> decoder = settle();
     if (!decoder.ok())
       return decoder.status().with_context(fmt::format("column {}", quote_for_message(spec.name)));
     column.decoder = *std::move(decoder);

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "dataset/batch/field_decoder.h"
-#include "dataset/batch/field_spec.h"
+#include "dataset/batch/column_decoder.h"
 #include "dataset/shard_dataset.h"
 #include "formats/shard_format.h"
 #include "stoker/dtype.h"
+#include "stoker/fields.h"
 #include "stoker/status.h"
 
 namespace stoker::internal {
@@ -22,7 +22,7 @@ struct PlannedColumn {
   std::string name;
   /// Names of the field: the first one that a sample has is used.
   std::vector<std::string> sources = {};
-  std::shared_ptr<const FieldDecoder> decoder = {};
+  std::shared_ptr<const ColumnDecoder> decoder = {};
   /// Dtype of a column of plain elements, which could read numbers as text without an error.
   std::optional<Dtype> plain_dtype = {};
 

@@ -1,9 +1,8 @@
-#include "dataset/batch/field_spec.h"
-
 #include <fmt/format.h>
 
 #include "dataset/batch/field_array.h"
 #include "formats/json/strict_json.h"
+#include "stoker/fields.h"
 
 namespace stoker {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "dataset/batch/batch_data.h"
-#include "dataset/batch/field_decoders.h"
+#include "dataset/batch/column_decoders.h"
 #include "dataset/batch/field_values.h"
 
 namespace stoker::internal {
@@ -19,12 +19,12 @@ Status store(const Result<T>& value, std::span<std::byte> out) {
 class NumberDecoder final : public RowDecoder {
  public:
   explicit NumberDecoder(Dtype dtype) : RowDecoder(dtype, {}) {}
-  std::unique_ptr<FieldDecoder> clone() const override {
+  std::unique_ptr<ColumnDecoder> clone() const override {
     return std::make_unique<NumberDecoder>(*this);
   }
 
  private:
-  Status decode(const FieldView& field, const DecodeContext& /*context*/,
+  Status decode(const FieldView& field, const RowContext& /*context*/,
                 std::span<std::byte> out) override {
     if (dtype() == Dtype::boolean) return store(read_bool(field, arrays_), out);
     return dtype() == Dtype::int64 ? store(read_int64(field, arrays_), out)
@@ -38,12 +38,12 @@ class JsonNumberDecoder final : public RowDecoder {
  public:
   JsonNumberDecoder(Dtype dtype, std::string path)
       : RowDecoder(dtype, {}), path_(std::move(path)) {}
-  std::unique_ptr<FieldDecoder> clone() const override {
+  std::unique_ptr<ColumnDecoder> clone() const override {
     return std::make_unique<JsonNumberDecoder>(*this);
   }
 
  private:
-  Status decode(const FieldView& field, const DecodeContext& context,
+  Status decode(const FieldView& field, const RowContext& context,
                 std::span<std::byte> out) override {
     STOKER_ASSIGN(const Json* value, context.json->find(field, path_));
     return dtype() == Dtype::int64 ? store(json_int64(*value), out)
@@ -53,10 +53,10 @@ class JsonNumberDecoder final : public RowDecoder {
   std::string path_;
 };
 
-class JsonTextDecoder final : public FieldDecoder {
+class JsonTextDecoder final : public ColumnDecoder {
  public:
   explicit JsonTextDecoder(std::string path) : path_(std::move(path)) {}
-  std::unique_ptr<FieldDecoder> clone() const override {
+  std::unique_ptr<ColumnDecoder> clone() const override {
     return std::make_unique<JsonTextDecoder>(*this);
   }
 
@@ -64,7 +64,7 @@ class JsonTextDecoder final : public FieldDecoder {
     room_ = room;
     room_.store->views.resize(rows);
   }
-  Status set_row(std::size_t row, const FieldView& field, const DecodeContext& context) override {
+  Status set_row(std::size_t row, const FieldView& field, const RowContext& context) override {
     STOKER_ASSIGN(const Json* value, context.json->find(field, path_));
     if (!value->is_string())
       return Status(Code::invalid_argument,
@@ -85,7 +85,7 @@ class JsonTextDecoder final : public FieldDecoder {
 
 }  // namespace
 
-std::unique_ptr<FieldDecoder> make_number_decoder(const FieldSpec& spec) {
+std::unique_ptr<ColumnDecoder> make_number_decoder(const FieldSpec& spec) {
   if (spec.kind == FieldKind::boolean) return std::make_unique<NumberDecoder>(Dtype::boolean);
   if (spec.kind != FieldKind::json)
     return std::make_unique<NumberDecoder>(spec.kind == FieldKind::int64 ? Dtype::int64
@@ -94,7 +94,7 @@ std::unique_ptr<FieldDecoder> make_number_decoder(const FieldSpec& spec) {
       spec.json_type == JsonType::int64 ? Dtype::int64 : Dtype::float64, spec.json_path);
 }
 
-std::unique_ptr<FieldDecoder> make_json_text_decoder(const FieldSpec& spec) {
+std::unique_ptr<ColumnDecoder> make_json_text_decoder(const FieldSpec& spec) {
   return std::make_unique<JsonTextDecoder>(spec.json_path);
 }
 

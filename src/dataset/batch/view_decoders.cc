@@ -1,5 +1,5 @@
 #include "dataset/batch/batch_data.h"
-#include "dataset/batch/field_decoders.h"
+#include "dataset/batch/column_decoders.h"
 #include "dataset/batch/field_values.h"
 #include "formats/tfrecord/tf_example.h"
 
@@ -10,11 +10,11 @@ bool is_inside(std::span<const std::byte> part, std::span<const std::byte> whole
   return part.data() >= whole.data() && part.data() + part.size() <= whole.data() + whole.size();
 }
 
-class ViewDecoder final : public FieldDecoder {
+class ViewDecoder final : public ColumnDecoder {
  public:
   explicit ViewDecoder(FieldKind kind) : kind_(kind) {}
 
-  std::unique_ptr<FieldDecoder> clone() const override {
+  std::unique_ptr<ColumnDecoder> clone() const override {
     return std::make_unique<ViewDecoder>(*this);
   }
   bool keeps_records() const noexcept override { return true; }
@@ -25,7 +25,7 @@ class ViewDecoder final : public FieldDecoder {
     if (kind_ == FieldKind::own) room_.store->fields.resize(rows);
   }
 
-  Status set_row(std::size_t row, const FieldView& field, const DecodeContext& context) override {
+  Status set_row(std::size_t row, const FieldView& field, const RowContext& context) override {
     ColumnStore& store = *room_.store;
     if (kind_ == FieldKind::text) STOKER_TRY(check_text(field));
     if (kind_ != FieldKind::own) {
@@ -82,7 +82,7 @@ FieldView lasting_field(const FieldView& field, std::span<const std::byte> recor
   return kept;
 }
 
-std::unique_ptr<FieldDecoder> make_view_decoder(FieldKind kind) {
+std::unique_ptr<ColumnDecoder> make_view_decoder(FieldKind kind) {
   return std::make_unique<ViewDecoder>(kind);
 }
 

@@ -6,8 +6,8 @@
 #include <memory>
 #include <span>
 
-#include "dataset/batch/batch.h"
 #include "dataset/loader/loader_run.h"
+#include "stoker/batch.h"
 #include "stoker/order.h"
 #include "stoker/status.h"
 

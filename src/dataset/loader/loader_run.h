@@ -10,8 +10,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "dataset/batch/batch.h"
-#include "dataset/batch/field_spec.h"
 #include "dataset/fetch/record_fetch.h"
 #include "dataset/loader/loader_stats.h"
 #include "dataset/order/batch_cut.h"
@@ -20,7 +18,9 @@
 #include "dataset/tokens/token_bins.h"
 #include "dataset/tokens/token_windows.h"
 #include "io/engine/arena.h"
+#include "stoker/batch.h"
 #include "stoker/cursor.h"
+#include "stoker/fields.h"
 #include "stoker/status.h"
 
 namespace stoker {

@@ -63,7 +63,7 @@ TEST(LoaderAllocationTest, batches_allocate_and_samples_do_not) {
     EXPECT_LE(allocations_per_batch(options), 8U) << "all fields, batches of " << batch;
     options.fields = {{.name = "cls", .kind = FieldKind::int64},
                       {.name = "jpg"},
-                      {.name = "text", .field = "cls", .kind = FieldKind::text}};
+                      {.name = "text", .kind = FieldKind::text, .field = "cls"}};
     EXPECT_LE(allocations_per_batch(options), 12U) << "columns, batches of " << batch;
   }
   EXPECT_GT(allocation_count.load(), 0U) << "nothing is counted at all";

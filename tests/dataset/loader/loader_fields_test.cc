@@ -160,8 +160,8 @@ TEST_F(FieldsTest, a_missing_field_is_no_damage_and_names_may_have_alternatives)
 TEST_F(FieldsTest, one_number_becomes_any_dtype_that_holds_it) {
   open_tar({one("cls", "7"), one("cls", "200")});
   const Batch batch =
-      load({{.name = "a", .field = "cls", .kind = FieldKind::array, .dtype = Dtype::uint8},
-            {.name = "b", .field = "cls", .kind = FieldKind::array, .dtype = Dtype::float32}});
+      load({{.name = "a", .kind = FieldKind::array, .field = "cls", .dtype = Dtype::uint8},
+            {.name = "b", .kind = FieldKind::array, .field = "cls", .dtype = Dtype::float32}});
   EXPECT_EQ(batch.find("a")->shape.size(), 1U);
   EXPECT_EQ(numbers_of<std::uint8_t>(*batch.find("a")), (std::vector<std::uint8_t>{7, 200}));
   EXPECT_EQ(numbers_of<float>(*batch.find("b")), (std::vector<float>{7, 200}));
@@ -172,7 +172,7 @@ TEST_F(FieldsTest, one_number_becomes_any_dtype_that_holds_it) {
 
 TEST_F(FieldsTest, fields_may_stay_what_their_format_says) {
   open_tar({one("cls", "1"), one("cls", "2")});
-  const Batch batch = load({{.name = "label", .field = "cls", .kind = FieldKind::own}});
+  const Batch batch = load({{.name = "label", .kind = FieldKind::own, .field = "cls"}});
   const Column& column = *batch.find("label");
   ASSERT_EQ(column.fields.size(), 2U);
   EXPECT_EQ(column.fields[1].name, "cls");
@@ -191,8 +191,8 @@ TEST_F(FieldsTest, json_values_are_found_by_path) {
   open_tar({one("json", text), one("json", text)});
   const auto json = [](std::string name, std::string path, JsonType type) {
     return FieldSpec{.name = std::move(name),
-                     .field = "json",
                      .kind = FieldKind::json,
+                     .field = "json",
                      .json_path = std::move(path),
                      .json_type = type};
   };
@@ -228,14 +228,14 @@ TEST_F(FieldsTest, a_damaged_document_is_named) {
 TEST_F(FieldsTest, npy_arrays_are_stacked) {
   open_tar({one("npy", npy(Dtype::float32, {2, 3}, bytes_of_numbers<float>({1, 2, 3, 4, 5, 6}))),
             one("npy", npy(Dtype::float32, {2, 3}, bytes_of_numbers<float>({7, 8, 9, 0, 1, 2})))});
-  const Batch batch = load({{.name = "x", .field = "npy", .kind = FieldKind::array}});
+  const Batch batch = load({{.name = "x", .kind = FieldKind::array, .field = "npy"}});
   const Column& column = *batch.find("x");
   EXPECT_EQ(column.dtype, Dtype::float32);
   EXPECT_EQ(std::vector<std::uint64_t>(column.shape.begin(), column.shape.end()),
             (std::vector<std::uint64_t>{2, 2, 3}));
   EXPECT_EQ(numbers_of<float>(column), (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2}));
   EXPECT_EQ(
-      failure({{.name = "x", .field = "npy", .kind = FieldKind::array, .dtype = Dtype::int32}}),
+      failure({{.name = "x", .kind = FieldKind::array, .field = "npy", .dtype = Dtype::int32}}),
       "column \"x\": it contains float32, but int32 was requested");
   EXPECT_EQ(failure({{.name = "y", .kind = FieldKind::array}}),
             "column \"y\": sample \"k0\", field \"y\": the sample has no such field; it has "

@@ -2,6 +2,7 @@
 // holds all of it.
 #include <gtest/gtest.h>
 
+#include "dataset/batch/batch_data.h"
 #include "dataset/loader_support.h"
 #include "io/engine/arena.h"
 #include "io/engine/buffer_pool.h"
@@ -80,7 +81,7 @@ TEST(LoaderMemoryTest, arrays_and_nothing_else_are_in_the_memory_that_is_given_f
   const LoaderData data(60);
   LoaderRunOptions options = data.options(10);
   options.fields = {{.name = "cls", .kind = FieldKind::int64},
-                    {.name = "raw", .field = "cls", .kind = FieldKind::bytes}};
+                    {.name = "raw", .kind = FieldKind::bytes, .field = "cls"}};
   const auto inside = [](std::span<const std::byte> bytes, std::span<const std::byte> memory) {
     return bytes.data() >= memory.data() && bytes.data() < memory.data() + memory.size();
   };
@@ -100,7 +101,7 @@ TEST(LoaderMemoryTest, arrays_and_nothing_else_are_in_the_memory_that_is_given_f
       EXPECT_TRUE(inside(next.batch.find("cls")->data, given));
       for (const auto& view : next.batch.find("raw")->views) EXPECT_FALSE(inside(view, given));
       EXPECT_TRUE(next.batch.has_arrays());  // also if it was made in the memory of an earlier one
-      const Lease taken = next.batch.take_arrays();
+      const Lease taken = internal::BatchInside::take_arrays(next.batch);
       EXPECT_FALSE(next.batch.has_arrays());
       EXPECT_TRUE(inside(taken.bytes(), given));
       EXPECT_TRUE(next.batch.find("cls")->data.empty());

@@ -7,9 +7,9 @@ namespace {
 
 constexpr std::size_t kCropBytes = 4;
 
-class ToyDecoder final : public RowDecoder {
+class ToyDecoder final : public FieldDecoder {
  public:
-  ToyDecoder() : RowDecoder(Dtype::uint8, {kCropBytes}) {}
+  ToyDecoder() : FieldDecoder(Dtype::uint8, {kCropBytes}) {}
   std::unique_ptr<FieldDecoder> clone() const override {
     return std::make_unique<ToyDecoder>(*this);
   }

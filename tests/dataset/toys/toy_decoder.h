@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-#include "dataset/batch/field_decoder.h"
+#include "stoker/fields.h"
 
 namespace stoker::testing {
 

@@ -18,8 +18,8 @@ class ToyDecoderTest : public ::testing::Test {
     options.end_epoch = 2;
     options.fields = {{.name = "jpg", .kind = FieldKind::bytes},
                       {.name = "crop",
-                       .field = "jpg",
                        .kind = FieldKind::decoded,
+                       .field = "jpg",
                        .decoder = make_toy_decoder()}};
     return options;
   }

@@ -1,13 +1,13 @@
 /// \file
-/// The decoders of the kinds in field_spec.h.
+/// The decoders of the kinds in stoker/fields.h.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <span>
 
-#include "dataset/batch/field_decoder.h"
-#include "dataset/batch/field_spec.h"
+#include "dataset/batch/column_decoder.h"
+#include "stoker/fields.h"
 #include "stoker/status.h"
 
 namespace stoker::internal {
@@ -18,17 +18,20 @@ bool wants_sample(const FieldSpec& spec) noexcept;
 /// Makes the decoder of a column. `seen`: the field of the dataset's first readable sample if
 /// wants_sample(), otherwise ignored. It determines what the spec does not specify: dtype and shape
 /// of arrays, and whether bytes are a number as text or plain elements.
-Result<std::unique_ptr<FieldDecoder>> make_decoder(const FieldSpec& spec, const FieldView& seen);
+Result<std::unique_ptr<ColumnDecoder>> make_decoder(const FieldSpec& spec, const FieldView& seen);
 
 /// Views of the field: FieldKind::own, bytes, text.
-std::unique_ptr<FieldDecoder> make_view_decoder(FieldKind kind);
+std::unique_ptr<ColumnDecoder> make_view_decoder(FieldKind kind);
 /// One number per sample: FieldKind::int64, float64, boolean, and numbers in JSON.
-std::unique_ptr<FieldDecoder> make_number_decoder(const FieldSpec& spec);
+std::unique_ptr<ColumnDecoder> make_number_decoder(const FieldSpec& spec);
 /// Text in JSON.
-std::unique_ptr<FieldDecoder> make_json_text_decoder(const FieldSpec& spec);
+std::unique_ptr<ColumnDecoder> make_json_text_decoder(const FieldSpec& spec);
 /// FieldKind::array, ragged, pad.
-Result<std::unique_ptr<FieldDecoder>> make_array_decoder(const FieldSpec& spec,
-                                                         const FieldView& seen);
+Result<std::unique_ptr<ColumnDecoder>> make_array_decoder(const FieldSpec& spec,
+                                                          const FieldView& seen);
+
+/// FieldKind::decoded.
+std::unique_ptr<ColumnDecoder> make_program_decoder(const FieldDecoder& decoder);
 
 /// Whether a field is a number as text, in a column without given dimensions. Some bytes could be
 /// either: "1990" is also one int32. They always count as text, because that is how `pack` and

@@ -1,5 +1,5 @@
 /// \file
-/// Batch: samples as columns, in memory leased from the loader's pool.
+/// Batch: samples as columns, in memory of the loader.
 #pragma once
 
 #include <cstddef>
@@ -9,21 +9,25 @@
 #include <string>
 #include <string_view>
 
-#include "formats/shard_format.h"
-#include "io/engine/buffer_pool.h"
+#include "stoker/api.h"
 #include "stoker/cursor.h"
 #include "stoker/dtype.h"
+#include "stoker/fields.h"
 #include "stoker/order.h"
+#include "stoker/status.h"
 
 namespace stoker {
 
 namespace internal {
 struct BatchData;
+class BatchInside;
 class BatchShelf;
 }  // namespace internal
 
 /// One column. Its views are valid as long as its batch.
-struct Column {
+///
+/// Thread safety: plain data; const methods from any thread.
+struct STOKER_API Column {
   enum class Layout : std::uint8_t {
     views,   ///< One view per sample: `views`.
     array,   ///< One array: `dtype`, `shape`, `data`.
@@ -47,15 +51,44 @@ struct Column {
   std::span<const std::byte> data;         ///< In C order, aligned to 64.
   std::span<const std::uint64_t> offsets;  ///< `ragged`: sample i has rows [offsets[i], [i + 1]).
   std::span<const std::uint64_t> lengths;  ///< Padded arrays: rows of each sample without padding.
+
+  /// The elements of an `array` or `ragged` column as numbers, without a copy. `invalid_argument`
+  /// if the column has views, or if T is not the type of its elements: std::int64_t for
+  /// Dtype::int64, float for float32, bool for boolean. The bits of float16 and bfloat16 are
+  /// std::uint16_t.
+  template <typename T>
+  Result<std::span<const T>> as() const {
+    if (layout == Layout::views || !is_element<T>(dtype)) return wrong_type();
+    return std::span<const T>(reinterpret_cast<const T*>(data.data()), data.size() / sizeof(T));
+  }
+  /// The same for one sample of a `ragged` column, or one row of an `array`. `i` must be below the
+  /// batch's size.
+  template <typename T>
+  Result<std::span<const T>> row(std::size_t i) const {
+    const Result<std::span<const T>> all = as<T>();
+    if (!all.ok() || all->empty()) return all;
+    const std::size_t per_row = all->size() / shape[0];
+    const std::size_t begin = layout == Layout::ragged ? offsets[i] : i;
+    const std::size_t end = layout == Layout::ragged ? offsets[i + 1] : i + 1;
+    return all->subspan(begin * per_row, (end - begin) * per_row);
+  }
+  /// The field of a sample as text, for a column with views: the bytes, whatever they are, unless
+  /// `is_text`. Empty if the sample lacks the field.
+  std::string_view text(std::size_t i) const noexcept {
+    return {reinterpret_cast<const char*>(views[i].data()), views[i].size()};
+  }
+
+ private:
+  Status wrong_type() const;
 };
 
-/// The samples of one step or micro-batch, in the order of the run. A batch holds leases of the
-/// loader's memory, also after the loader is destroyed; destroying the batch releases them. A
-/// loader cannot continue while its memory is held: see LoaderRun::next().
+/// The samples of one step or micro-batch, in the order of the run. A batch uses memory of the
+/// loader, also after the loader is destroyed; destroying the batch returns it. A loader cannot
+/// continue while its memory is held: see Loader::next().
 ///
 /// Thread safety: const methods from any thread. It may be destroyed on any thread, and in a forked
 /// child, where its memory is a copy that lives until the child ends.
-class Batch {
+class STOKER_API Batch {
  public:
   /// An empty batch.
   Batch() noexcept;
@@ -73,9 +106,7 @@ class Batch {
   /// Releases the memory of arrays and ragged values, for a caller that has copied them: these
   /// columns are empty from now on. Other columns, keys and the rest stay valid.
   void release_arrays() noexcept;
-  /// The same, but returns the memory: for a caller whose copy has only begun.
-  Lease take_arrays() noexcept;
-  /// Whether neither of these was called.
+  /// Whether they are still there.
   bool has_arrays() const noexcept;
 
   /// The batch's number in this run of the loader, from 0.
@@ -93,6 +124,14 @@ class Batch {
   std::span<const Column> columns() const noexcept;
   /// The column of that name, or null.
   const Column* find(std::string_view name) const noexcept;
+  /// The elements of a column as numbers: Column::as(). `not_found`, with the names that there are,
+  /// if there is no such column.
+  template <typename T>
+  Result<std::span<const T>> values(std::string_view name) const {
+    const Column* const column = find(name);
+    if (column == nullptr) return no_column(name);
+    return column->as<T>();
+  }
 
   /// The position of each sample in the epoch, and which sample it is; for a replaced sample
   /// (OnError::skip), its replacement.
@@ -112,11 +151,6 @@ class Batch {
   };
   Place place(std::size_t i) const;
 
-  /// The format of a sample's shard; one without a name for token windows and packs.
-  const ShardFormat& shard_format(std::size_t i) const noexcept;
-  /// The memory that records were read into, which contains most views; empty if it is not kept.
-  std::span<const std::byte> record_memory() const noexcept;
-
   /// The cursor of a run that has received this batch and all before it. A run can only continue
   /// between two steps: until the last() micro-batch, it is the cursor at the beginning of the
   /// step.
@@ -126,8 +160,10 @@ class Batch {
   std::size_t leased_bytes() const noexcept;
 
  private:
+  friend class internal::BatchInside;
   friend class internal::BatchShelf;
   Batch(std::unique_ptr<internal::BatchData> data, std::shared_ptr<internal::BatchShelf> shelf);
+  Status no_column(std::string_view name) const;
 
   std::unique_ptr<internal::BatchData> data_;
   std::shared_ptr<internal::BatchShelf> shelf_;
