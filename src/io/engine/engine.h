@@ -6,19 +6,13 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "base/clock.h"
 #include "io/engine/range_source.h"
+#include "stoker/io.h"
 #include "stoker/status.h"
 
 namespace stoker {
-
-enum class EngineKind : std::uint8_t { automatic, uring, threads, sync };
-
-std::string_view engine_kind_name(EngineKind kind) noexcept;
-/// Accepts "auto", "uring", "threads" and "sync"; the `invalid_argument` for others lists them.
-Result<EngineKind> parse_engine_kind(std::string_view name);
 
 /// What this engine supports on this machine, found by probing and not by version number.
 struct EngineCaps {

@@ -2,21 +2,10 @@
 
 #include <cstdint>
 
+#include "stoker/io.h"
 #include "stoker/status.h"
 
 namespace stoker {
-
-/// How much of a range of a file is in the page cache.
-struct Residency {
-  std::uint64_t resident_bytes = 0;  ///< Whole pages; never more than `size_bytes`.
-  std::uint64_t size_bytes = 0;      ///< The part of the range inside the file.
-  bool by_cachestat = false;         ///< False: measured with mincore(2), on kernels before 6.5.
-
-  double share() const noexcept {
-    return size_bytes == 0 ? 0
-                           : static_cast<double>(resident_bytes) / static_cast<double>(size_bytes);
-  }
-};
 
 /// Measures how much of a range is cached, without starting read-ahead, as a RWF_NOWAIT read would.
 /// A `size_bytes` of 0 means to the end of the file.

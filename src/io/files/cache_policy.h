@@ -7,24 +7,10 @@
 #include <string_view>
 
 #include "base/mutex.h"
+#include "stoker/io.h"
 #include "stoker/status.h"
 
 namespace stoker {
-
-/// The requested use of the page cache when a file is read or written. IoPath is the path that a
-/// transfer takes as a result.
-enum class CachePolicy : std::uint8_t {
-  automatic,  ///< The fastest: direct for uncached data on local disks, usually buffered elsewhere.
-  buffered,   ///< Through the page cache; the pages stay there.
-  direct,     ///< Bypasses the page cache. Fails if the filesystem does not support it.
-  drop_behind  ///< Buffered; the pages added to the cache are dropped again.
-};
-
-/// Returns the name used in reports, such as "drop_behind".
-std::string_view cache_policy_name(CachePolicy policy) noexcept;
-/// Accepts "automatic" or "auto", "buffered", "direct", and "drop_behind" or "drop-behind"; the
-/// `invalid_argument` for other names lists them.
-Result<CachePolicy> parse_cache_policy(std::string_view name);
 
 /// The path that a transfer takes.
 enum class IoPath : std::uint8_t {

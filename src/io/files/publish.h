@@ -6,11 +6,9 @@
 #include <string>
 
 #include "io/files/file_ops.h"
+#include "stoker/io.h"
 
 namespace stoker {
-
-/// What publish_file() does if the name exists.
-enum class IfExists : std::uint8_t { replace, fail };
 
 /// A file that is written in pieces under a private name in the same directory and then published.
 /// Crash points of commit(): publish_file.staged, .synced, .switched, .durable.
