@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/counters.h"
-#include "base/histogram.h"
+#include "stoker/histogram.h"
 
 namespace stoker {
 namespace {

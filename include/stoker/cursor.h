@@ -49,6 +49,7 @@ STOKER_API Result<Cursor> decode_cursor(std::span<const std::byte> bytes);
 STOKER_API std::string format_cursor(const Cursor& cursor);
 /// Parses what format_cursor() writes. `corrupt`, with the place, if a member is missing,
 /// duplicate, unknown, of the wrong type or out of range; `unsupported` if a newer Stoker wrote it.
+/// The member "framework_epoch" of Python's state_dict() is ignored.
 STOKER_API Result<Cursor> parse_cursor(std::string_view json);
 
 /// A field in which a cursor and a run differ.

@@ -76,6 +76,14 @@ STOKER_API std::string_view field_kind_name(FieldKind kind) noexcept;
 /// The type of a FieldKind::json column.
 enum class JsonType : std::uint8_t { int64, float64, text };
 
+/// What to do about a sample that cannot be read or lacks a requested field.
+enum class OnError : std::uint8_t {
+  raise,  ///< The batch fails, and the loader stops.
+  /// Another sample of the same dataset replaces it, chosen by (seed, epoch, position): batches
+  /// keep their shapes, and every run and rank chooses the same. Counted in LoaderStats::replaced.
+  skip,
+};
+
 /// The sample that a row is made of.
 struct STOKER_API DecodeContext {
   std::uint64_t seed = 0;  ///< The loader's.

@@ -3,7 +3,6 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
-#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,9 +11,8 @@
 #include "array_object.h"
 #include "bind.h"
 #include "dataset/tokens/token_bins.h"
-#include "dataset/tokens/token_rows.h"
+#include "dataset/tokens/token_read.h"
 #include "dataset/tokens/token_windows.h"
-#include "io/engine/buffer_pool.h"
 #include "parallel_samples.h"
 #include "raise.h"
 
@@ -28,28 +26,6 @@ using Units = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::dev
 using OutIds = nb::ndarray<std::int32_t, nb::c_contig, nb::device::cpu>;
 using OutRows = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
-/// Reads a part of a shard. Opens only files, so it works in a forked child.
-Status read_span(const ShardDataset& dataset, const TokenSpan& at, std::span<std::byte> out) {
-  const std::uint64_t offset = at.range.offset_bytes;
-  const std::string& path = dataset.source().shards()[at.shard].path;
-  if (dataset.source().is_compressed(at.shard)) {
-    STOKER_ASSIGN(const InflatedCache::Bytes plain, dataset.inflate_shard(at.shard));
-    if (at.range.end_bytes() > plain->size())
-      return Status(Code::corrupt, path + ": the tokens are outside their shard");
-    std::memcpy(out.data(), plain->data() + offset, out.size());
-    return {};
-  }
-  STOKER_ASSIGN(const std::shared_ptr<const Object> object, dataset.lend_shard(at.shard));
-  STOKER_ASSIGN(BufferPool pool, BufferPool::make({.budget_bytes = BufferPool::size_class_bytes(
-                                                       object->scratch_bytes(offset, out.size())),
-                                                   .touch = false}));
-  STOKER_ASSIGN(const Lease lease, pool.try_lease(object->scratch_bytes(offset, out.size())));
-  STOKER_ASSIGN(const std::span<std::byte> bytes, object->read(offset, out.size(), lease.bytes()));
-  if (bytes.size() != out.size()) return Status(Code::corrupt, path + ": ends inside the tokens");
-  std::memcpy(out.data(), bytes.data(), out.size());
-  return {};
-}
-
 void read_windows(const TokenWindows& windows, const ShardDataset& dataset, const Units& units,
                   const OutRows& out) {
   const std::size_t row_bytes = windows.row_bytes();
@@ -57,31 +33,11 @@ void read_windows(const TokenWindows& windows, const ShardDataset& dataset, cons
   auto* rows = static_cast<std::byte*>(out.data());
   const FirstFailure failure = without_gil([&] {
     return for_each_position(units.size(), [&](std::size_t row) -> Status {
-      STOKER_ASSIGN(const TokenSpan at,
-                    windows.locate(static_cast<std::uint64_t>(units.data()[row])));
-      return read_span(dataset, at, {rows + row * row_bytes, row_bytes});
+      return internal::read_window(dataset, windows, static_cast<std::uint64_t>(units.data()[row]),
+                                   {rows + row * row_bytes, row_bytes});
     });
   });
   raise_if_failed(failure.status);
-}
-
-/// Reads one pack into a row, with the position and document of each token. Returns its length.
-Result<std::uint64_t> read_pack(const ShardDataset& dataset, const TokenBins& packs,
-                                std::uint64_t unit, const internal::BinRow& row) {
-  std::vector<BinPiece> pieces;
-  STOKER_TRY(packs.locate(unit, pieces));
-  for (const BinPiece& piece : pieces) {
-    const std::span<std::byte> room = row.tokens.subspan(piece.at_bytes, piece.range.size_bytes);
-    STOKER_TRY(read_span(dataset, {.shard = piece.shard, .range = piece.range}, room));
-    if (!piece.crc32c) continue;
-    const SampleLocation at{.shard = piece.shard, .record = piece.range, .crc32c = *piece.crc32c};
-    STOKER_TRY(dataset.check_record(at, room).with_context(
-        dataset.source().shards()[piece.shard].path + ": " + std::to_string(room.size()) +
-        " bytes at byte " + std::to_string(piece.range.offset_bytes)));
-  }
-  const std::size_t token_bytes = dtype_size_bytes(packs.dtype());
-  const std::vector<std::byte> zero(token_bytes);
-  return internal::finish_pack_row(pieces, token_bytes, zero, row);
 }
 
 /// Reads packs into rows and returns their lengths.
@@ -99,8 +55,9 @@ nb::object read_packs(const TokenBins& packs, const ShardDataset& dataset, const
       const internal::BinRow place{.tokens = {rows + row * packs.row_bytes(), packs.row_bytes()},
                                    .position_ids = {position_ids.data() + row * length, length},
                                    .document_ids = {document_ids.data() + row * length, length}};
-      STOKER_ASSIGN(lengths[row], read_pack(dataset, packs,
-                                            static_cast<std::uint64_t>(units.data()[row]), place));
+      STOKER_ASSIGN(lengths[row],
+                    internal::read_pack(dataset, packs,
+                                        static_cast<std::uint64_t>(units.data()[row]), place));
       return {};
     });
   });

@@ -1,4 +1,4 @@
-#include "base/histogram.h"
+#include "stoker/histogram.h"
 
 #include <algorithm>
 #include <cmath>

@@ -155,6 +155,10 @@ std::string ShardDataset::key_of(const SampleView& view, std::uint64_t sample,
   return own.empty() ? numbered_key(sample, shard) : std::string(own);
 }
 
+std::string_view ShardDataset::own_key(const SampleView& view) noexcept {
+  return key_of_sample(view);
+}
+
 std::string ShardDataset::numbered_key(std::uint64_t sample, std::size_t shard) const {
   const IndexedShard& info = index_.shards()[shard];
   return stoker::numbered_key(info.name, sample - info.first_sample);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dataset/index/index.h"
@@ -95,6 +96,8 @@ class ShardDataset {
   /// checksums.
   Status check_record(const SampleLocation& at, std::span<const std::byte> record) const;
 
+  /// The key of the format, else the field "__key__"; empty if it has neither.
+  static std::string_view own_key(const SampleView& view) noexcept;
   /// The key of a sample whose format has none: "<shard stem>/<number in the shard>".
   std::string numbered_key(std::uint64_t sample, std::size_t shard) const;
   /// The key of a sample that was split into `view`: its own key, else numbered_key().

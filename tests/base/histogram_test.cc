@@ -1,4 +1,4 @@
-#include "base/histogram.h"
+#include "stoker/histogram.h"
 
 #include <gtest/gtest.h>
 

@@ -4,12 +4,12 @@
 #include <stop_token>
 
 #include "base/clock.h"
-#include "base/histogram.h"
 #include "bench/disk/block_order.h"
 #include "io/engine/buffer_pool.h"
 #include "io/engine/engine.h"
 #include "io/files/file.h"
 #include "io/mapped_file.h"
+#include "stoker/histogram.h"
 
 namespace stoker {
 

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "formats/shard_format.h"
 #include "io/files/cache_policy.h"
+#include "stoker/loader_stats.h"
 #include "stoker/status.h"
 
 namespace stoker {
@@ -33,30 +34,6 @@ struct RowPiece {
   std::uint32_t row = 0;       ///< Row whose Status is set if the piece cannot be read.
   /// Checksum of the piece, if it has one: a window of a longer sequence has none.
   std::optional<std::uint32_t> crc32c = {};
-};
-
-/// Counters of a fetcher since it was made. The `*_reads` and `*_bytes` of the read paths count
-/// file reads: they include bytes added by alignment and merging, and a repeated record once.
-struct FetchCounters {
-  std::uint64_t record_count = 0;      ///< Records and row pieces requested.
-  std::uint64_t record_bytes = 0;      ///< Bytes of those that were read.
-  std::uint64_t failure_count = 0;     ///< Records and row pieces that failed.
-  std::uint64_t checked_bytes = 0;     ///< Verified with a checksum of the index.
-  std::uint64_t page_cache_reads = 0;  ///< Cached data, read by the thread itself.
-  std::uint64_t page_cache_bytes = 0;
-  std::uint64_t buffered_reads = 0;  ///< Through the page cache, not cached before.
-  std::uint64_t buffered_bytes = 0;
-  std::uint64_t direct_reads = 0;  ///< Bypassing the page cache.
-  std::uint64_t direct_bytes = 0;
-  std::uint64_t drop_behind_reads = 0;  ///< Through the page cache, then dropped from it.
-  std::uint64_t drop_behind_bytes = 0;
-  std::uint64_t store_reads = 0;  ///< Of objects that are not local files.
-  std::uint64_t store_bytes = 0;
-  std::uint64_t inflated_bytes = 0;   ///< Copied out of compressed shards.
-  std::uint64_t residency_looks = 0;  ///< cachestat(2) calls, for whole shards and single ranges.
-  nanoseconds plan_time{0};
-  nanoseconds read_time{0};  ///< Time in read(), including waiting.
-  nanoseconds wait_time{0};  ///< Part of read_time: idle until the device answers.
 };
 
 /// One fetch, ready to be read. Made by RecordFetcher::plan() and plan_rows(); reuse it from batch

@@ -26,6 +26,14 @@ Digest128 with_selection(const LoaderPart& part, const Digest128& whole) {
 
 }  // namespace
 
+void LoaderPart::drop_whole_selection() noexcept {
+  const auto* slice = selection ? std::get_if<SampleSlice>(&*selection) : nullptr;
+  const std::uint64_t count = slice == nullptr ? 0 : whole_count();
+  if (slice != nullptr && slice->first == 0 && slice->count == count &&
+      (slice->step == 1 || count <= 1))
+    selection.reset();
+}
+
 std::uint64_t LoaderPart::whole_count() const noexcept {
   if (windows) return windows->count();
   return packs ? packs->count() : dataset->sample_count();

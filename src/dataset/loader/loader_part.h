@@ -28,6 +28,10 @@ struct LoaderPart {
   /// Share in a mixture, relative to the other parts. A single part with a weight is a mixture too.
   std::optional<double> weight = {};
 
+  /// A slice of all units, in order, is no selection: its fingerprint is the dataset's. A list
+  /// always is one.
+  void drop_whole_selection() noexcept;
+
   /// Number of units, selected or not.
   std::uint64_t whole_count() const noexcept;
   std::uint64_t selected_count() const noexcept;

@@ -76,6 +76,7 @@ LoaderRun::~LoaderRun() {
 }
 
 Result<std::size_t> LoaderRun::memory_needed(const LoaderRunOptions& options) {
+  STOKER_TRY(tuning_of(options).status());
   STOKER_ASSIGN(const internal::LoaderPlan plan, internal::LoaderPlan::make(options));
   return plan.memory_needed();
 }

@@ -11,7 +11,6 @@
 
 #include "base/clock.h"
 #include "dataset/fetch/record_fetch.h"
-#include "dataset/loader/loader_stats.h"
 #include "dataset/order/batch_cut.h"
 #include "dataset/order/order.h"
 #include "dataset/shard_dataset.h"
@@ -21,23 +20,11 @@
 #include "stoker/batch.h"
 #include "stoker/cursor.h"
 #include "stoker/fields.h"
+#include "stoker/loader_stats.h"
 #include "stoker/status.h"
+#include "stoker/tokens.h"
 
 namespace stoker {
-
-/// What to do about a sample that cannot be read or lacks a requested field.
-enum class OnError : std::uint8_t {
-  raise,  ///< The batch fails, and the loader stops.
-  /// Another sample of the same dataset replaces it, chosen by (seed, epoch, position): batches
-  /// keep their shapes, and every run and rank chooses the same. Counted in LoaderStats::replaced.
-  skip,
-};
-
-/// Columns of packs, int32 and of the same shape as the tokens: the distance of each token from the
-/// start of its piece of a document, and the number of that piece in the row, from 0. Padding
-/// counts as a separate piece, with the number -1.
-inline constexpr std::string_view kPositionIds = "position_ids";
-inline constexpr std::string_view kDocumentIds = "document_ids";
 
 struct LoaderRunOptions {
   /// The datasets to read; SampleRef::dataset is an index into this list.

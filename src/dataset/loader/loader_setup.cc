@@ -23,14 +23,6 @@ std::string grouped(std::uint64_t number) {
   return digits;
 }
 
-/// A slice of all samples is not a selection: its fingerprint is the dataset's. A list always is
-/// one.
-bool is_all(const Selection& selection, std::uint64_t count) {
-  const auto* slice = std::get_if<SampleSlice>(&selection);
-  return slice != nullptr && slice->first == 0 && slice->count == count &&
-         (slice->step == 1 || count <= 1);
-}
-
 bool is_mixture(const LoaderRequest& request) {
   return request.parts.size() != 1 || request.parts.front().weight.has_value();
 }
@@ -103,8 +95,7 @@ Result<LoaderSetup> LoaderSetup::make(LoaderRequest request) {
   request.global_batch_size = global_batch_size;
   request.batch_size = 0;
   request.tail = tail_of(request);
-  for (LoaderPart& part : request.parts)
-    if (part.selection && is_all(*part.selection, part.whole_count())) part.selection.reset();
+  for (LoaderPart& part : request.parts) part.drop_whole_selection();
   LoaderSetup setup(std::move(request));
   STOKER_TRY(setup.set_data());
   STOKER_TRY(setup.set_first_line());

@@ -8,6 +8,8 @@
 #include <system_error>
 #include <utility>
 
+#include "dataset/loader/loader_stats.h"
+
 namespace stoker {
 
 using internal::BatchData;

@@ -137,7 +137,7 @@ class SampleBatches final : public BatchMaker {
           dataset.describe(ref.sample) +
           (key.empty() ? "" : fmt::format(": key {}", quote_for_message(key))));
     }
-    out.keys += view_.key;
+    out.keys += ShardDataset::own_key(view_);
     out.key_ends.push_back(out.keys.size());
     out.record_bytes += record.bytes.size();
     if (!is_checked_[ref.dataset]) ++out.unchecked;

@@ -28,6 +28,9 @@ constexpr std::array<std::string_view, 13> kMembers = {
     "window_blocks",     "lanes",   "deal_samples", "fingerprint",   "tail",
     "global_batch_size", "epoch",   "position"};
 
+/// What Python's state_dict() adds for frameworks that count epochs of their own.
+constexpr std::string_view kFrameworkEpoch = "framework_epoch";
+
 Status corrupt(std::string_view message) {
   return Status(Code::corrupt, fmt::format("{}: {}", kWhat, message));
 }
@@ -64,7 +67,7 @@ OrderOptions as_kept(const OrderOptions& order) {
 Status check_members(const JsonView& root) {
   if (!root.value().is_object()) return root.corrupt("is not an object");
   for (const auto& [name, value] : root.value().sorted_items())
-    if (std::ranges::find(kMembers, name) == kMembers.end())
+    if (name != kFrameworkEpoch && std::ranges::find(kMembers, name) == kMembers.end())
       return root.corrupt("unknown member " + quote_for_message(name));
   return {};
 }

@@ -6,13 +6,16 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 
-#include "base/clock.h"
+#include "stoker/api.h"
 
 namespace stoker {
+
+using std::chrono::nanoseconds;
 
 /// Maps durations to buckets: one bucket per nanosecond below 64 ns, and 32 equal buckets for each
 /// power of two above. The middle of a bucket is then within 1/64 (1.6 %) of every value in it,
@@ -42,7 +45,7 @@ struct HistogramBuckets {
 /// The contents of a Histogram, or of several merged ones, at one time. 15 KiB; copyable.
 ///
 /// Thread safety: none.
-class HistogramSnapshot {
+class STOKER_API HistogramSnapshot {
  public:
   /// Adds the samples of `other`, as if one histogram had recorded them all.
   void merge(const HistogramSnapshot& other) noexcept;
@@ -76,7 +79,7 @@ class HistogramSnapshot {
 /// its own values.
 ///
 /// Thread safety: record() from one thread at a time, its owner; snapshot() from any thread.
-class Histogram {
+class STOKER_API Histogram {
  public:
   /// A negative duration counts as 0.
   void record(nanoseconds duration) noexcept {
