@@ -2,6 +2,7 @@
 /// Dataset: the samples of a set of shards, by number.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -95,8 +96,12 @@ class STOKER_API Dataset {
   /// `not_found` if a name matches nothing, `invalid_argument` if the shards cannot be opened as
   /// requested, `corrupt` if one is damaged.
   static Result<Dataset> open(const DatasetOptions& options);
-  /// The same for one name.
-  static Result<Dataset> open(const std::string& source);
+  /// The same for one name: a std::string, a literal, a std::filesystem::path.
+  template <typename Path>
+    requires std::convertible_to<const Path&, std::string>
+  static Result<Dataset> open(const Path& source) {
+    return open_one(source);
+  }
 
   Dataset(const Dataset& other) noexcept;
   Dataset& operator=(const Dataset& other) noexcept;
@@ -140,6 +145,7 @@ class STOKER_API Dataset {
  private:
   friend class internal::DatasetInside;
   explicit Dataset(std::shared_ptr<const internal::DatasetState> state) noexcept;
+  static Result<Dataset> open_one(const std::string& source);
   std::shared_ptr<const internal::DatasetState> state_;
 };
 

@@ -124,7 +124,7 @@ Result<Dataset> Dataset::open(const DatasetOptions& options) {
   });
 }
 
-Result<Dataset> Dataset::open(const std::string& source) {
+Result<Dataset> Dataset::open_one(const std::string& source) {
   return at_border([&] { return open(DatasetOptions{.source = {source}}); });
 }
 
