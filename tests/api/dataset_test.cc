@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "api/shards.h"
+#include "stoker/verify.h"
 
 namespace stoker {
 namespace {
@@ -126,6 +127,23 @@ TEST(DatasetTest, what_cannot_be_opened_or_read_is_a_status) {
   const Status damaged = checked.read(3).status();
   EXPECT_EQ(damaged.code(), Code::corrupt);
   EXPECT_NE(damaged.message().find(path), std::string_view::npos) << damaged.message();
+}
+
+TEST(DatasetTest, a_directory_is_verified) {
+  const Folder folder;
+  write_tars(folder, 40);
+  const VerifyReport sound = must(verify_dataset(folder.path()));
+  EXPECT_EQ(sound.sample_count, 40U);
+  EXPECT_EQ(sound.shard_count, 2U);
+  EXPECT_TRUE(sound.problems.empty());
+  const std::string path = folder.file("shard-101.tar");
+  std::fstream shard(path, std::ios::binary | std::ios::in | std::ios::out);
+  shard.seekp(2048 + 150);  // the checksum of a header
+  shard.put('?').flush();
+  const VerifyReport damaged = must(verify_dataset(folder.path()));
+  ASSERT_FALSE(damaged.problems.empty());
+  EXPECT_EQ(damaged.problems.front().path, path);
+  EXPECT_EQ(verify_dataset(folder.file("none")).status().code(), Code::not_found);
 }
 
 TEST(DatasetTest, a_forked_child_reads_too) {

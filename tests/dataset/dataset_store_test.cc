@@ -239,9 +239,7 @@ TEST(DatasetInStoreTest, what_was_packed_is_verified_and_held_to_its_manifest) {
   const auto dataset = open_dataset("packed", in_store(data.store));
   ASSERT_TRUE(dataset);
   EXPECT_EQ(dataset->sample_count(), 25U);
-  VerifyOptions options;
-  options.source.store = data.store;
-  const auto report = verify_dataset("packed", options);
+  const auto report = verify_shards("packed", {}, data.store);
   ASSERT_TRUE(report.ok()) << report.status().message();
   EXPECT_TRUE(report->has_manifest);
   EXPECT_EQ(report->sample_count, 25U);
@@ -253,7 +251,7 @@ TEST(DatasetInStoreTest, what_was_packed_is_verified_and_held_to_its_manifest) {
   const Status status = ShardDataset::open({&name, 1}, in_store(data.store)).status();
   EXPECT_EQ(status.code(), Code::not_found);
   EXPECT_NE(status.message().find(lost), std::string_view::npos) << status.message();
-  EXPECT_FALSE(verify_dataset("packed", options)->problems.empty());
+  EXPECT_FALSE(verify_shards("packed", {}, data.store)->problems.empty());
 }
 
 }  // namespace

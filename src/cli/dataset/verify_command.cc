@@ -70,7 +70,7 @@ std::string render_text(const VerifyReport& report, const std::string& directory
 Status run(const Arguments& arguments, Context& context) {
   WorkProgress progress(context, "verifying", "bytes");
   VerifyOptions options{
-      .source = {.format = arguments.format},
+      .format = arguments.format,
       .cache_directory = index_cache_directory(),
       .thread_count = arguments.threads,
       .progress =
@@ -80,9 +80,9 @@ Status run(const Arguments& arguments, Context& context) {
           },
       .stop = context.stop};
   if (!arguments.dtype.empty()) {
-    STOKER_ASSIGN(options.source.dtype, parse_dtype(arguments.dtype));
+    STOKER_ASSIGN(options.dtype, parse_dtype(arguments.dtype));
   }
-  STOKER_ASSIGN(const VerifyReport report, verify_dataset(arguments.directory, options));
+  STOKER_ASSIGN(const VerifyReport report, verify_shards(arguments.directory, options));
   progress.clear();
   context.out << (arguments.json ? render_json(report, arguments.directory)
                                  : render_text(report, arguments.directory));

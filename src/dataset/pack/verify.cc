@@ -40,10 +40,11 @@ struct Item {
 
 class Verification {
  public:
-  Verification(std::string directory, const VerifyOptions& options)
+  Verification(std::string directory, const VerifyOptions& options,
+               std::shared_ptr<ObjectStore> store)
       : directory_(std::move(directory)),
         options_(options),
-        store_(options.source.store ? options.source.store : local_store()) {
+        store_(store ? std::move(store) : local_store()) {
     counter_.stop = options.stop;
   }
 
@@ -82,8 +83,11 @@ class Verification {
       add_problem(directory_ + "/" + std::string(kManifestName), manifest.status());
     const Status finished = check_pack_finished(directory_, *store_);
     if (!finished.ok()) add_problem(directory_, finished);
-    ShardSourceOptions source_options = options_.source;
-    source_options.check_files = false;  // a missing shard must not hide the others
+    const ShardSourceOptions source_options{.format = options_.format,
+                                            .dtype = options_.dtype,
+                                            // a missing shard must not hide the others
+                                            .check_files = false,
+                                            .store = store_};
     Result<std::unique_ptr<ShardSource>> source = open_shards({&directory_, 1}, source_options);
     if (source.ok())
       source_ = *std::move(source);
@@ -204,8 +208,9 @@ class Verification {
 
 }  // namespace
 
-Result<VerifyReport> verify_dataset(const std::string& directory, const VerifyOptions& options) {
-  return Verification(directory, options).run();
+Result<VerifyReport> verify_shards(const std::string& directory, const VerifyOptions& options,
+                                   std::shared_ptr<ObjectStore> store) {
+  return Verification(directory, options, std::move(store)).run();
 }
 
 }  // namespace stoker

@@ -1,56 +1,18 @@
 /// \file
-/// `stoker verify`: checks every byte of a dataset.
+/// `stoker verify`, and verify_dataset() of programs.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <optional>
-#include <stop_token>
+#include <memory>
 #include <string>
-#include <vector>
 
-#include "dataset/shards/shard_source.h"
 #include "stoker/status.h"
+#include "stoker/verify.h"
+#include "store/object_store.h"
 
 namespace stoker {
 
-/// A problem with a file, or with a sample in it.
-struct VerifyProblem {
-  std::string path;
-  std::optional<std::uint64_t> offset_bytes = {};  ///< Of the sample.
-  std::string key = {};                            ///< Of the sample, if it can be read.
-  std::string message;
-};
-
-struct VerifyProgress {
-  std::uint64_t bytes_done = 0;
-  std::uint64_t size_bytes = 0;
-  std::uint64_t shards_done = 0;
-  std::uint64_t shard_count = 0;
-};
-
-struct VerifyOptions {
-  ShardSourceOptions source = {};
-  std::string cache_directory = {};  ///< May have the index of a read-only dataset.
-  unsigned thread_count = 0;         ///< Shards at a time; 0: one per core.
-  std::function<void(const VerifyProgress&)> progress =
-      {};  ///< From any thread, one call at a time.
-  std::stop_token stop = {};
-};
-
-struct VerifyReport {
-  bool has_manifest = false;   ///< If false, sizes and SHA-256 were not checked.
-  bool has_checksums = false;  ///< If false, samples were checked only by splitting them.
-  std::uint64_t shard_count = 0;
-  std::uint64_t sample_count = 0;  ///< Samples checked.
-  std::uint64_t size_bytes = 0;
-  std::vector<VerifyProblem> problems;  ///< Sorted by path and offset.
-};
-
-/// Compares every file with the manifest (size, SHA-256) and every sample with its checksum, and
-/// splits each sample. Continues after a problem. Fails only if the dataset cannot be examined at
-/// all, for example `not_found` or `cancelled`.
-Result<VerifyReport> verify_dataset(const std::string& directory,
-                                    const VerifyOptions& options = {});
+/// As verify_dataset(), in any store. Null: local_store().
+Result<VerifyReport> verify_shards(const std::string& directory, const VerifyOptions& options = {},
+                                   std::shared_ptr<ObjectStore> store = nullptr);
 
 }  // namespace stoker

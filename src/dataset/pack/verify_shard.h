@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "dataset/index/index.h"
-#include "dataset/pack/verify.h"
 #include "dataset/shards/dataset_manifest.h"
 #include "dataset/shards/shard_source.h"
 #include "stoker/status.h"
+#include "stoker/verify.h"
 
 namespace stoker::internal {
 

@@ -61,7 +61,7 @@ TEST(ConvertTest, every_format_and_back_gives_the_same_tar) {
     EXPECT_EQ(read_all(dir.file("back-" + format)), read_all(dir.file("tar")));
     EXPECT_EQ(contents_of(dir.file(format + "/classes.json")),
               contents_of(dir.file("tar/classes.json")));
-    EXPECT_TRUE(verify_dataset(dir.file(format))->problems.empty());
+    EXPECT_TRUE(verify_shards(dir.file(format))->problems.empty());
   }
 }
 

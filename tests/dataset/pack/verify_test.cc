@@ -30,7 +30,7 @@ void make_dataset(const PackDir& dir, const std::string& format) {
 }
 
 VerifyReport verify(const PackDir& dir) {
-  auto report = verify_dataset(dir.file("d"));
+  auto report = verify_shards(dir.file("d"));
   EXPECT_TRUE(report.ok()) << report.status().message();
   return report.ok() ? *std::move(report) : VerifyReport{};
 }
@@ -262,12 +262,12 @@ TEST(VerifyTest, an_index_in_the_cache_is_looked_at_and_used) {
   std::filesystem::rename(dir.file("d/.stoker/" + index_name(**source)), cached);
   const VerifyOptions options{.cache_directory = dir.file("cache")};
   EXPECT_FALSE(verify(dir).has_checksums);
-  auto report = verify_dataset(dir.file("d"), options);
+  auto report = verify_shards(dir.file("d"), options);
   ASSERT_TRUE(report.ok());
   EXPECT_TRUE(report->has_checksums);
   EXPECT_TRUE(report->problems.empty());
   flip(cached, 4096 + 40);
-  report = verify_dataset(dir.file("d"), options);
+  report = verify_shards(dir.file("d"), options);
   ASSERT_TRUE(report.ok());
   ASSERT_EQ(report->problems.size(), 1U);
   EXPECT_EQ(report->problems[0].path, cached);
@@ -275,8 +275,8 @@ TEST(VerifyTest, an_index_in_the_cache_is_looked_at_and_used) {
 
 TEST(VerifyTest, what_is_not_there_is_not_found) {
   const PackDir dir;
-  EXPECT_EQ(verify_dataset(dir.file("absent")).status().code(), Code::not_found);
-  EXPECT_EQ(verify_dataset(dir.path()).status().code(), Code::not_found);
+  EXPECT_EQ(verify_shards(dir.file("absent")).status().code(), Code::not_found);
+  EXPECT_EQ(verify_shards(dir.path()).status().code(), Code::not_found);
 }
 
 TEST(VerifyTest, a_stop_is_obeyed) {
@@ -284,7 +284,7 @@ TEST(VerifyTest, a_stop_is_obeyed) {
   make_dataset(dir, "tar");
   std::stop_source stop;
   stop.request_stop();
-  EXPECT_EQ(verify_dataset(dir.file("d"), {.stop = stop.get_token()}).status().code(),
+  EXPECT_EQ(verify_shards(dir.file("d"), {.stop = stop.get_token()}).status().code(),
             Code::cancelled);
 }
 

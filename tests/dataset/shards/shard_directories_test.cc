@@ -124,7 +124,7 @@ TEST_F(ShardDirectoriesTest, damage_in_a_part_is_named_by_its_path) {
   std::string bytes = text_of(shard);
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   write_file(shard, bytes_of(bytes));
-  const auto report = verify_dataset(file("all"));
+  const auto report = verify_shards(file("all"));
   ASSERT_TRUE(report.ok()) << report.status().message();
   ASSERT_EQ(report->problems.size(), 1U);
   EXPECT_EQ(report->problems[0].path, shard);

@@ -97,7 +97,7 @@ TEST_F(ToyDatasetTest, is_opened_by_content_and_read) {
 }
 
 TEST_F(ToyDatasetTest, is_verified_and_its_damage_found) {
-  const auto sound = verify_dataset(directory());
+  const auto sound = verify_shards(directory());
   ASSERT_TRUE(sound.ok()) << sound.status().message();
   EXPECT_TRUE(sound->problems.empty());
   EXPECT_EQ(sound->sample_count, kCount);
@@ -106,7 +106,7 @@ TEST_F(ToyDatasetTest, is_verified_and_its_damage_found) {
   shard.seekp(500);
   shard.put('!');
   shard.close();
-  const auto damaged = verify_dataset(directory());
+  const auto damaged = verify_shards(directory());
   ASSERT_TRUE(damaged.ok());
   EXPECT_FALSE(damaged->problems.empty());
 }
@@ -256,7 +256,7 @@ class WrittenFormatTest : public ::testing::TestWithParam<std::string> {
       ASSERT_TRUE(source.read(i, expected).ok());
       expect_fields(record.view().fields, expected.view);
     }
-    const auto report = verify_dataset(out());
+    const auto report = verify_shards(out());
     ASSERT_TRUE(report.ok()) << report.status().message();
     EXPECT_TRUE(report->problems.empty()) << report->problems.front().message;
     expect_streamed(*dataset, source);
