@@ -140,7 +140,8 @@ class STOKER_API Batch {
   /// 1 for each valid sample, 0 for padding (Tail::pad).
   std::span<const std::uint8_t> valid() const noexcept;
   /// The key of a sample: that of the format, else the field "__key__", else "<shard stem>/<number
-  /// in the shard>"; the number of a token window or pack. Made on demand: keys that are not requested cost nothing.
+  /// in the shard>"; the number of a token window or pack. Made on demand: keys that are not
+  /// requested cost nothing.
   std::string key(std::size_t i) const;
 
   /// Where a sample is stored: the path of its shard, and the offset of its record. The path is

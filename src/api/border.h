@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -26,6 +27,11 @@ std::invoke_result_t<Call> at_border(Call&& call) noexcept {
   } catch (...) {
     return status_of_exception();
   }
+}
+
+/// A request that can never succeed.
+inline Status invalid(std::string message) {
+  return {Code::invalid_argument, std::move(message)};
 }
 
 }  // namespace stoker::internal

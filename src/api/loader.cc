@@ -17,12 +17,9 @@
 namespace stoker {
 namespace {
 
+using internal::invalid;
 using Items = std::vector<std::uint64_t>;
 using ItemsOfEpoch = std::function<Result<Items>(std::uint64_t)>;
-
-Status invalid(std::string message) {
-  return Status(Code::invalid_argument, std::move(message));
-}
 
 Status check_options(const LoaderOptions& options) {
   if (options.epochs == 0 || options.total_epochs == 0)

@@ -13,6 +13,8 @@
 namespace stoker {
 namespace {
 
+using internal::invalid;
+
 struct Launcher {
   const char* rank;
   const char* world_size;
@@ -28,10 +30,6 @@ constexpr std::array kLocalSizes = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_S
 std::optional<std::string> find(const char* name) {
   const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): as documented
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-}
-
-Status invalid(std::string message) {
-  return Status(Code::invalid_argument, std::move(message));
 }
 
 Result<std::uint64_t> number(const char* name, const std::string& text) {

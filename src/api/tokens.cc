@@ -14,10 +14,6 @@ namespace stoker {
 namespace internal {
 namespace {
 
-Status invalid(std::string message) {
-  return Status(Code::invalid_argument, std::move(message));
-}
-
 Status check_cut(const Dataset& dataset, const TokensOptions& options) {
   if ((options.window == 0) == (options.pack == 0))
     return invalid(options.pack == 0 ? "give window, or pack for whole documents"
