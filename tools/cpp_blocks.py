@@ -33,7 +33,8 @@ def functions_of(page: str) -> tuple[set[str], list[tuple[str, str]]]:
             code = re.sub(r"^#include .*\n", "", block, flags=re.MULTILINE)
             if "int main(" in code:
                 name = f"program_{number}"
-                functions.append((f"{name}::main() != 0", f"namespace {name} {{\n{code}}}\n"))
+                code = code.rstrip().removesuffix("}") + "return 0;\n}"  # as the real main() does
+                functions.append((f"{name}::main() != 0", f"namespace {name} {{\n{code}\n}}\n"))
             else:
                 body += code
         if body:

@@ -119,6 +119,7 @@ TEST(DatasetTest, what_cannot_be_opened_or_read_is_a_status) {
 
   const Dataset checked = must(Dataset::open({.source = {folder.path()}, .checksums = true}));
   EXPECT_TRUE(checked.has_checksums());
+  EXPECT_TRUE(checked.read(0).ok());  // from now on the shard is open
   const std::string path = folder.file("shard-100.tar");
   std::fstream shard(path, std::ios::binary | std::ios::in | std::ios::out);
   shard.seekp(3 * 2048 + 512);  // in the image of sample 3
