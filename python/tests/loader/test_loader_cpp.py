@@ -109,8 +109,8 @@ def test_splits_mixtures_and_tokens_are_the_same_data(shards: Path, tmp_path: Pa
     assert run_tool("mixture", shards, shards) == [mixture.fingerprint]
     np.save(tmp_path / "a.npy", np.arange(100, dtype=np.uint16))
     np.save(tmp_path / "b.npy", np.arange(30, dtype=np.uint16))
-    for cut, sizes in (({"window": 16}, (16, 0)), ({"pack": 40}, (0, 40))):
-        tokens = stoker.Tokens(tmp_path, dtype="int64", **cut)
-        fingerprint, row = run_tool("tokens", tmp_path, *sizes)
+    for window, pack in ((16, None), (None, 40)):
+        tokens = stoker.Tokens(tmp_path, dtype="int64", window=window, pack=pack)
+        fingerprint, row = run_tool("tokens", tmp_path, window or 0, pack or 0)
         assert fingerprint == tokens.fingerprint
         assert list(map(int, row.split())) == tokens[1]["tokens"].tolist()
