@@ -75,7 +75,7 @@ struct SaverOptions {
 /// cursor and reference are taken from rank 0.
 struct SaveRequest {
   std::uint64_t step = 0;
-  std::vector<SaveTensor> tensors;
+  std::vector<SaveTensor> tensors = {};
   std::string state_json = "null";
   std::string extra_json = "null";
   std::string cursor_json = "null";
