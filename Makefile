@@ -28,6 +28,9 @@ export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_SLOPPINESS := pch_defines,time_macros
 export CCACHE_PCH_EXTSUM := true
 
+# Hundreds of processes of the tests import the package: compiling its sources is half of that.
+export PYTHONDONTWRITEBYTECODE :=
+
 VENV_PYTHON := $(CURDIR)/.venv/bin/python
 RESULTS := build/results
 SAY = @printf '%s: %s\n' '$@'
@@ -37,7 +40,9 @@ APT_BUILD := g++ cmake ninja-build pkg-config liburing-dev libxxhash-dev libisal
   libzstd-dev zlib1g-dev libbrotli-dev libbz2-dev libsnappy-dev \
   nlohmann-json3-dev libcli11-dev libfmt-dev python3-dev python3-venv ccache
 APT_TEST := $(APT_BUILD) libgtest-dev libbenchmark-dev clang-format-19 e2fsprogs xfsprogs btrfs-progs
-APT_LINT := $(APT_TEST) clang-19 clang-tidy-19
+APT_DOCS := doxygen
+APT_LINT := $(APT_TEST) clang-19 clang-tidy-19 $(APT_DOCS)
+APT_INTEROP := $(APT_TEST) debootstrap zsh groff mandoc
 APT_FUZZ := $(APT_BUILD) clang-19 libclang-rt-19-dev
 APT_BENCH := $(APT_TEST) fio
 
@@ -53,6 +58,8 @@ help:
 	@echo "  make test     build and run every test; the last line counts them"
 	@echo
 	@echo "  make build    build/release/stoker, and the Python package in .venv"
+	@echo "  make wheel    a wheel with its libraries inside, and a source distribution, in dist/"
+	@echo "  make wheel-test  that wheel on a bare Debian 12 (as root), and one made from the sdist"
 	@echo "  make crash    power cuts on ext4, XFS and btrfs at CRASH_CUTS ($(CRASH_CUTS)) block writes each, and"
 	@echo "                KILL_CYCLES ($(KILL_CYCLES)) runs ended by kill -9, JOB_PAIRS ($(JOB_PAIRS)) pairs of jobs that"
 	@echo "                start at once in one directory (half an hour, as root)"
@@ -60,6 +67,7 @@ help:
 	@echo "                safetensors; the loader in Lightning and Accelerate"
 	@echo "  make gpu-bundle  collect what a GPU machine without a network lacks, in build/gpu-bundle"
 	@echo "  make gpu      there: build the Python module with that, and run the tests that need a GPU"
+	@echo "  make gpu-bench  there: fill the table of docs/benchmarks.md, in ten minutes"
 	@echo "  make bench    micro-benchmarks, and comparisons with fio and other loaders (minutes)"
 	@echo "  make lint     format, layers, ruff, mypy, clang thread-safety and clang-tidy (minutes)"
 	@echo "  make asan     tests under AddressSanitizer and UndefinedBehaviorSanitizer"
@@ -69,14 +77,18 @@ help:
 	@echo "                each command and each kind of restore, under sanitizers (minutes)"
 	@echo "  make format   rewrite C++ and Python sources in the project's format"
 	@echo "  make stubs    regenerate python/stoker/_native.pyi after an API change"
+	@echo "  make abi      record the symbols that libstoker.so exports in tests/golden/abi"
+	@echo "  make docs     a reference of the public headers in build/docs"
 	@echo "  make clean    remove build/, .venv/ and what tools left behind"
 
 # --- Set-up ---------------------------------------------------------------------------------------
 
-.PHONY: apt-build apt-test apt-lint apt-fuzz apt-bench
+.PHONY: apt-build apt-test apt-lint apt-docs apt-interop apt-fuzz apt-bench
 apt-build: ; @tools/setup_apt.sh $(APT_BUILD)
 apt-test: ; @tools/setup_apt.sh $(APT_TEST)
 apt-lint: ; @tools/setup_apt.sh $(APT_LINT)
+apt-docs: ; @tools/setup_apt.sh $(APT_DOCS)
+apt-interop: ; @tools/setup_apt.sh $(APT_INTEROP)
 apt-fuzz: ; @tools/setup_apt.sh $(APT_FUZZ)
 apt-bench: ; @tools/setup_apt.sh $(APT_BENCH)
 
@@ -118,22 +130,41 @@ build-tests: apt-test build
 demo: build
 	@tools/demo.sh build/release/stoker $(VENV_PYTHON)
 
-# Both runs continue after a failure; the summary counts and decides. Python tests often wait for processes
-# that they have started: one more of them than cores.
+.PHONY: wheel
+wheel: apt-build $(VENV)
+	$(SAY) "compiling what is missing, and putting the libraries into the wheel"
+	@tools/make_wheel.sh $(VENV_PYTHON) dist
+	@tools/make_sdist.sh $(VENV_PYTHON) dist
+
+.PHONY: wheel-test
+wheel-test: apt-interop wheel
+	$(SAY) "the wheel in a new environment, with the libraries hidden, and on a bare Debian"
+	@STOKER_WHEEL=$$(echo $(CURDIR)/dist/*.whl) $(VENV_PYTHON) -m pytest python/tests/test_package.py
+	@tools/try_bare_machine.sh $(VENV_PYTHON) build/bare dist/*.whl
+	$(SAY) "a wheel from the source distribution"
+	@rm -rf build/sdist && mkdir -p build/sdist && tar -xzf dist/*.tar.gz -C build/sdist --strip-components 1
+	@CCACHE_BASEDIR=$(CURDIR)/build/sdist \
+	  tools/make_wheel.sh $(VENV_PYTHON) build/wheel-from-sdist build/sdist
+
+# Both runs continue after a failure; the summary counts and decides. They run at the same time: tests of
+# both often wait for disks and for processes that they have started. The Python tests are in the background,
+# because conftest.py restores Ctrl-C there, and what they print follows at the end.
 .PHONY: test
 test: build-tests
-	$(SAY) "running the C++ tests, the checks of the tree, and the Python tests"
+	$(SAY) "running the C++ tests and the checks of the tree, and at the same time the Python tests"
 	@rm -rf $(RESULTS) && mkdir -p $(RESULTS)
 	@status=0; \
+	$(VENV_PYTHON) -m pytest --numprocesses $$(($(JOBS) + 1)) --dist worksteal \
+	  --junitxml=$(RESULTS)/pytest.xml >$(RESULTS)/pytest.log 2>&1 & \
 	ctest --test-dir build/release --parallel $(JOBS) --output-on-failure --no-tests=error \
 	  --output-junit $(CURDIR)/$(RESULTS)/ctest.xml || status=1; \
-	$(VENV_PYTHON) -m pytest --numprocesses $$(($(JOBS) + 1)) --dist worksteal \
-	  --junitxml=$(RESULTS)/pytest.xml || status=1; \
+	wait $$! || status=1; \
+	cat $(RESULTS)/pytest.log; \
 	$(VENV_PYTHON) tools/test_summary.py $(RESULTS)/ctest.xml $(RESULTS)/pytest.xml || status=1; \
 	exit $$status
 
-# The tests that `make test` runs briefly, at length. What each filesystem went through is in its own
-# output, which ctest keeps in the report.
+# The tests that `make test` runs briefly, at length; on the model disk as well, where any STOKER_CRASH_CUTS
+# means all states. What each filesystem went through is in its own output, which ctest keeps in the report.
 .PHONY: crash
 crash: build-tests
 	$(SAY) "power cuts, failed blocks and full disks, then kill -9 and pairs of jobs (half an hour)"
@@ -161,8 +192,9 @@ lint: apt-lint $(VENV) build/tidy/build.ninja
 	@$(VENV_PYTHON) -m ruff check --quiet .
 	@$(VENV_PYTHON) -m ruff format --quiet --check .
 	@$(VENV_PYTHON) -m mypy
+	@tools/make_docs.sh build/docs >/dev/null
 	$(SAY) "clang-19 with thread-safety warnings as errors, and clang-tidy-19 (minutes)"
-	@cmake --build build/tidy --parallel $(JOBS) --target all stoker_headers_alone
+	@cmake --build build/tidy --parallel $(JOBS) --target all bench/all stoker_headers_alone
 
 .PHONY: asan
 asan: export ASAN_OPTIONS = detect_leaks=1:halt_on_error=1:strict_string_checks=1
@@ -195,13 +227,13 @@ mutations: apt-fuzz build-tests build/fuzz/build.ninja build/asan-python/build.n
 	@tools/run_mutations.sh $(VENV_PYTHON) $(MUTATIONS)
 
 .PHONY: interop
-interop: build-tests
+interop: apt-interop build-tests wheel-test
 	$(SAY) "our formats beside the real packages (installs them the first time)"
 	@cmake --build build/release --parallel $(JOBS) --target interop_tools
 	@tools/run_interop.sh $(PYTHON) build/release/tests/interop
 
 # The GPU machine may have no network and lack some headers: carry build/gpu-bundle there.
-.PHONY: gpu-bundle gpu
+.PHONY: gpu-bundle gpu gpu-bench
 gpu-bundle: apt-build $(VENV)
 	@PYTHON=$(VENV_PYTHON) tools/make_gpu_bundle.sh build/gpu-bundle
 
@@ -209,9 +241,14 @@ gpu: export CMAKE_CXX_COMPILER_LAUNCHER =
 gpu:
 	@tools/run_gpu.sh build/gpu-bundle $(PYTHON)
 
+gpu-bench: export CMAKE_CXX_COMPILER_LAUNCHER =
+gpu-bench:
+	@tools/run_gpu.sh build/gpu-bundle $(PYTHON) bench
+
 .PHONY: bench
 bench: apt-bench build-tests
 	$(SAY) "micro-benchmarks, then the comparisons with fio and with other loaders (a quarter of an hour)"
+	@cmake --build build/release --parallel $(JOBS) --target bench/all
 	@tools/run_bench.sh build/release/bench
 	@$(VENV_PYTHON) tools/bench_fio.py build/release/stoker $(BENCH_FLAGS)
 	@tools/setup_peers.sh $(PYTHON)
@@ -229,6 +266,15 @@ format: apt-test $(VENV)
 .PHONY: stubs
 stubs: build
 	@$(VENV_PYTHON) tools/make_stubs.py --write
+
+.PHONY: abi
+abi: build
+	@cmake --build build/release --parallel $(JOBS) --target stoker_shared
+	@$(VENV_PYTHON) tools/check_abi.py build/release/libstoker.so --write
+
+.PHONY: docs
+docs: apt-docs
+	@tools/make_docs.sh build/docs
 
 .PHONY: clean
 clean:

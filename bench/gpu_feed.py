@@ -163,11 +163,16 @@ def rounds_of(args: argparse.Namespace, side: str, path: Path, workers: int = 0)
     }
 
 
-def compare(args: argparse.Namespace) -> dict[str, Any]:
+def compare(args: argparse.Namespace) -> None:
     """Makes the data, runs all sides and prints the table."""
     results: dict[str, Any] = {}
     rows: list[str] = []
     folder = Path(args.folder)
+
+    def store() -> None:  # as early as there is something: a time limit may end the rest
+        if args.json:
+            Path(args.json).write_text(json.dumps(results, indent=2))
+
     try:
         data.make_tokens(folder / "tokens", args.token_bytes)
         data.warm(folder / "tokens")
@@ -186,6 +191,7 @@ def compare(args: argparse.Namespace) -> dict[str, Any]:
                         f"{one['bytes_per_s'] / 1e9:.2f} GB/s{text}")  # fmt: skip
         if best and ours["samples_per_s"]:
             results["p6_times"] = ours["samples_per_s"] / best
+        store()
     except Exception as error:  # the other part continues
         rows.append(f"P6 to the GPU | failed: {error!r}")
     try:
@@ -195,10 +201,10 @@ def compare(args: argparse.Namespace) -> dict[str, Any]:
         rate = one["bytes_per_s"]
         reached = "failed" if rate is None else f"{rate / 1e9:.2f} GB/s (to reach 15)"
         rows.append(f"tar of 110 KiB to the GPU, warm | tar | {reached}")
+        store()
     except Exception as error:
         rows.append(f"tar of 110 KiB to the GPU | failed: {error!r}")
     print("\n".join(rows))
-    return results
 
 
 def main() -> int:
@@ -217,9 +223,7 @@ def main() -> int:
     if args.side:
         print(json.dumps(SIDES[args.side](args.path, args.seconds, max(args.workers))))
         return 0
-    results = compare(args)
-    if args.json:
-        Path(args.json).write_text(json.dumps(results, indent=2))
+    compare(args)
     return 0
 
 

@@ -42,6 +42,7 @@ class Bench:
         self.folder = Path(args.path)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.runs = args.runs
+        self.json = args.json
         self.began = time.monotonic()
         self.figures: dict[str, Any] = {"cores": os.cpu_count()}
         each = args.size // args.tensors // 2
@@ -73,6 +74,12 @@ class Bench:
             print(f"--- {name} has failed:\n{traceback.format_exc()}", flush=True)
         torch.cuda.empty_cache()
         print(f"... {name}: {time.monotonic() - began:.1f} s", flush=True)
+        self.store()
+
+    def store(self) -> None:
+        """Writes the figures, after every part: a later one may be ended by its time limit."""
+        if self.json:
+            Path(self.json).write_text(json.dumps(self.figures, indent=1) + "\n")
 
     def time(
         self,
@@ -393,8 +400,7 @@ def main() -> None:
     for name, run in parts:
         bench.part(name, lambda run=run: run(bench))
     table(bench)
-    if args.json:
-        Path(args.json).write_text(json.dumps(bench.figures, indent=1) + "\n")
+    bench.store()
     with contextlib.suppress(OSError):
         shutil.rmtree(bench.folder)
 

@@ -42,6 +42,7 @@ class Bench:
     def __init__(self, args: argparse.Namespace) -> None:
         self.folder = Path(args.path)
         self.folder.mkdir(parents=True, exist_ok=True)
+        self.json = args.json
         self.figures: dict[str, Any] = {}
         each = args.size // args.tensors // 2
         self.state = {
@@ -71,6 +72,8 @@ class Bench:
             self.figures.setdefault("failed", []).append(name)
             print(f"--- {name} has failed:\n{traceback.format_exc()}", flush=True)
         print(f"... {name}: {time.monotonic() - began:.1f} s", flush=True)
+        if self.json:  # after every part: a later one may be ended by its time limit
+            Path(self.json).write_text(json.dumps(self.figures, indent=1), encoding="utf-8")
         torch.cuda.synchronize()
 
 
@@ -327,8 +330,6 @@ def main() -> None:
     for name, run in parts.items():
         if not args.only or name.split()[0] in args.only:
             bench.part(name, run)
-    if args.json:
-        Path(args.json).write_text(json.dumps(bench.figures, indent=1), encoding="utf-8")
     print()
     for what, figure, target in table(bench.figures):
         print(f"{what:42} {figure:58} {target}")

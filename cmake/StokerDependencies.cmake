@@ -2,12 +2,15 @@
 # downloaded. A missing package stops the configure step with the name apt knows it by.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
+option(STOKER_STATIC_DEPENDENCIES
+  "For wheels: link the position-independent static libraries that the system has" OFF)
 
 function(stoker_need target pkg_config_name debian_package)
   pkg_check_modules(${target} QUIET IMPORTED_TARGET GLOBAL ${pkg_config_name})
   if(NOT ${target}_FOUND)
     message(FATAL_ERROR "${pkg_config_name} is missing: apt-get install ${debian_package}")
   endif()
+  set_property(GLOBAL APPEND PROPERTY STOKER_DEBIAN_PACKAGES ${debian_package})
 endfunction()
 
 stoker_need(URING liburing liburing-dev)
@@ -20,6 +23,7 @@ stoker_need(ZLIB zlib zlib1g-dev)
 # What only some datasets need: without it such a dataset is refused, and the error names the library.
 function(stoker_want found target definition debian_package)
   if(found)
+    set_property(GLOBAL APPEND PROPERTY STOKER_DEBIAN_PACKAGES ${debian_package})
     list(APPEND STOKER_OPTIONAL_LIBRARIES ${target})
     list(APPEND STOKER_OPTIONAL_DEFINITIONS ${definition})
     set(STOKER_OPTIONAL_LIBRARIES ${STOKER_OPTIONAL_LIBRARIES} PARENT_SCOPE)
@@ -35,6 +39,42 @@ pkg_check_modules(SNAPPY QUIET IMPORTED_TARGET GLOBAL snappy)
 stoker_want("${BROTLI_FOUND}" PkgConfig::BROTLI STOKER_HAVE_BROTLI libbrotli-dev)
 stoker_want("${BZIP2_FOUND}" BZip2::BZip2 STOKER_HAVE_BZIP2 libbz2-dev)
 stoker_want("${SNAPPY_FOUND}" PkgConfig::SNAPPY STOKER_HAVE_SNAPPY libsnappy-dev)
+
+# Links the static libraries of an imported target, if all of them exist and can be part of a module.
+function(stoker_prefer_static target)
+  set(archives "")
+  foreach(name IN LISTS ARGN)
+    if(NOT name MATCHES "^(dl|m|pthread)$")
+      find_library(STOKER_ARCHIVE_${name} lib${name}.a NO_CACHE)
+      list(APPEND archives ${STOKER_ARCHIVE_${name}})
+    endif()
+  endforeach()
+  execute_process(RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET
+    COMMAND ${CMAKE_CXX_COMPILER} -shared -o ${CMAKE_BINARY_DIR}/position_independent.so
+      -Wl,-z,text,--whole-archive ${archives} -Wl,--no-whole-archive)
+  if(failed)
+    message(STATUS "${target}: shared, for want of position-independent static libraries")
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES INTERFACE_LINK_LIBRARIES "${archives}")
+  if(target STREQUAL BZip2::BZip2)
+    set_target_properties(${target} PROPERTIES IMPORTED_LOCATION ${archives}
+      IMPORTED_LOCATION_RELEASE ${archives} INTERFACE_LINK_LIBRARIES "")
+  endif()
+endfunction()
+if(STOKER_STATIC_DEPENDENCIES)
+  # Not xxHash: in Debian the static library lacks what selects the CPU's instructions (src/base).
+  foreach(name URING ISAL CRYPTO ZSTD ZLIB BROTLI SNAPPY)
+    if(${name}_FOUND)
+      stoker_prefer_static(PkgConfig::${name} ${${name}_STATIC_LIBRARIES})
+    endif()
+  endforeach()
+  if(BZIP2_FOUND)
+    stoker_prefer_static(BZip2::BZip2 bz2)
+  endif()
+  # Their names are no business of the process that loads the module.
+  add_link_options(LINKER:--exclude-libs,ALL)
+endif()
 
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)

@@ -1,19 +1,25 @@
-# Installs the layers as static libraries, their public headers, and a CMake package, so that
-# find_package(stoker CONFIG) gives a consumer stoker::io and the other layers by name.
+# Installs libstoker with its headers, a CMake package that gives a consumer stoker::stoker, and
+# stoker.pc. All of it can be moved: paths are relative to the prefix.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-get_property(STOKER_LAYERS GLOBAL PROPERTY STOKER_LAYERS)
-install(TARGETS ${STOKER_LAYERS} EXPORT stokerTargets COMPONENT development
-  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
-  FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
+# Two exports, because both libraries have one name there. stokerConfig.cmake includes one of them.
+set(STOKER_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/stoker)
+foreach(kind shared static)
+  install(TARGETS stoker_${kind} EXPORT stoker_${kind}
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+      COMPONENT runtime NAMELINK_COMPONENT development
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
+    FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
+  install(EXPORT stoker_${kind} FILE stoker_${kind}.cmake NAMESPACE stoker::
+    DESTINATION ${STOKER_PACKAGE_DIR} COMPONENT development)
+endforeach()
 if(STOKER_CLI)
   install(TARGETS stoker_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}
+    COMPONENT runtime)
 endif()
 
-set(STOKER_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/stoker)
-install(EXPORT stokerTargets NAMESPACE stoker:: DESTINATION ${STOKER_PACKAGE_DIR}
-  COMPONENT development)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/stokerConfig.cmake.in
   ${PROJECT_BINARY_DIR}/stokerConfig.cmake INSTALL_DESTINATION ${STOKER_PACKAGE_DIR}
   NO_SET_AND_CHECK_MACRO)
@@ -23,3 +29,28 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/stokerConfigVersion.cmake
 install(FILES ${PROJECT_BINARY_DIR}/stokerConfig.cmake
   ${PROJECT_BINARY_DIR}/stokerConfigVersion.cmake
   DESTINATION ${STOKER_PACKAGE_DIR} COMPONENT development)
+
+# Libs.private has plain names, not Requires.private: pkg-config wants the .pc files of those even for
+# a program that links libstoker.so.
+foreach(library IN LISTS STOKER_LIBRARIES)
+  if(library MATCHES "^PkgConfig::(.+)$")
+    list(TRANSFORM ${CMAKE_MATCH_1}_STATIC_LIBRARIES PREPEND -l OUTPUT_VARIABLE links)
+  elseif(library STREQUAL Threads::Threads)
+    set(links -pthread)
+  elseif(library MATCHES "^([a-z]+)::([a-z]+)$")
+    set(links -l${CMAKE_MATCH_2})
+  elseif(library STREQUAL BZip2::BZip2)
+    set(links -lbz2)
+  else()
+    set(links -l${library})
+  endif()
+  list(APPEND STOKER_PRIVATE_LINKS ${links})
+endforeach()
+list(REMOVE_DUPLICATES STOKER_PRIVATE_LINKS)
+list(JOIN STOKER_PRIVATE_LINKS " " STOKER_PRIVATE_LINKS)
+file(RELATIVE_PATH STOKER_PREFIX_FROM_PC
+  /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+string(REGEX REPLACE "/$" "" STOKER_PREFIX_FROM_PC ${STOKER_PREFIX_FROM_PC})
+configure_file(${PROJECT_SOURCE_DIR}/cmake/stoker.pc.in ${PROJECT_BINARY_DIR}/stoker.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/stoker.pc
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)

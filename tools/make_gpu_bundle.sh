@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# make_gpu_bundle.sh FOLDER: collects what a GPU machine without a network may lack to build Stoker and run its GPU
-# tests: headers and libraries that this machine has, pkg-config, and pytest. Copy FOLDER there, then run `make gpu`.
-# The libraries are those of Debian 12: any later system runs them.
+# make_gpu_bundle.sh FOLDER: collects what a GPU machine without a network may lack to build Stoker, run its GPU tests and
+# compare it: headers and libraries that this machine has, pkg-config, pytest, and other loaders of tensors. Copy FOLDER
+# there, then run `make gpu` and `make gpu-bench`. The libraries are those of Debian 12: any later system runs them.
+# GPU_PYTHON is the version of Python there.
 set -euo pipefail
 
 bundle=$1
@@ -36,5 +37,17 @@ bundle_library "" bz2
 bundle_library snappy snappy
 
 "${PYTHON:-python3}" -m pip install --quiet --target "$bundle/python" pytest 2>/dev/null
-find "$bundle/python" -name __pycache__ -type d -prune -exec rm -rf {} +
+# Without what they depend on: torch and NumPy are there.
+platforms=()
+for glibc in 2014 _2_17 _2_27 _2_28 _2_34 _2_35; do platforms+=(--platform "manylinux${glibc}_x86_64"); done
+for peer in safetensors instanttensor fastsafetensors runai-model-streamer humanize; do
+  "${PYTHON:-python3}" -m pip install --quiet --target "$bundle/peers" --no-deps --only-binary=:all: \
+    --python-version "${GPU_PYTHON:-3.12}" "${platforms[@]}" "$peer" 2>"$bundle/pip.log" ||
+    echo "gpu-bundle: no $peer for Python ${GPU_PYTHON:-3.12}: $(grep ERROR "$bundle/pip.log" | tail -1)"
+done
+rm -f "$bundle/pip.log"
+find "$bundle" -name __pycache__ -type d -prune -exec rm -rf {} +
+find "$bundle/peers" -name '*.so*' -type f -exec strip --strip-unneeded {} +
 du -sh "$bundle" | sed 's/^/gpu-bundle: /'
+size_mib=$(du -sm "$bundle" | cut -f1)
+((size_mib <= 64)) || { echo "gpu-bundle: $size_mib MiB, more than the 64 MiB that can be carried"; exit 1; }

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# run_gpu.sh BUNDLE PYTHON: builds the Python module for PYTHON on a GPU machine, with what is missing there from BUNDLE
-# (make_gpu_bundle.sh), and runs the tests that need a GPU, some of them under compute-sanitizer as well.
+# run_gpu.sh BUNDLE PYTHON [bench]: builds the Python module for PYTHON on a GPU machine, with what is missing there from
+# BUNDLE (make_gpu_bundle.sh), and runs the tests that need a GPU, some of them under compute-sanitizer as well; or with
+# `bench` the comparisons that fill the table of docs/benchmarks.md.
 set -euo pipefail
 
-bundle=$(realpath "$1") python=$2
+bundle=$(realpath "$1") python=$2 what=${3:-test}
 export PKG_CONFIG_PATH=$bundle/lib/pkgconfig LD_LIBRARY_PATH=$bundle/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 command -v pkg-config >/dev/null || export PKG_CONFIG=$bundle/bin/pkg-config
 generator=()
@@ -12,6 +13,11 @@ cmake -S . -B build/gpu "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DSTOKER_PY
   -DPython_EXECUTABLE="$(command -v "$python")" -DCMAKE_PREFIX_PATH="$bundle" >build/gpu.configure.log 2>&1 ||
   { cat build/gpu.configure.log; exit 1; }
 cmake --build build/gpu --parallel "$(nproc)" --target _native
+
+if [[ $what == bench ]]; then
+  exec env PYTHONPATH="python:$bundle/peers" "$python" bench/gpu_table.py build/gpu-bench --json build/gpu-table.json
+fi
+
 checkpoint=python/tests/checkpoint loader=python/tests/loader
 PYTHONPATH=python:$bundle/python "$python" -m pytest -q -p no:cacheprovider -rs \
   $checkpoint/device/test_checkpoint_cuda.py $checkpoint/device/test_checkpoint_cuda_load.py \

@@ -41,7 +41,7 @@ struct DeviceUse {
   /// time of the call, and before work that they get after it has returned.
   std::vector<DeviceStream> streams = {};
   /// Called by the thread that called save(), before that returns, with what this rank stores on
-  /// the device, and not if the save passes through a ring. Empty: no snapshot is taken.
+  /// the device. Empty: no snapshot is taken.
   LendMemory snapshot_memory = {};
 };
 

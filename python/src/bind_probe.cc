@@ -5,10 +5,12 @@
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "bind.h"
 #include "checkpoint_arguments.h"
 #include "engine_setting.h"
+#include "gpu/direct_reads.h"
 #include "io/engine/buffer_pool.h"
 #include "io/engine/engine.h"
 #include "raise.h"
@@ -24,10 +26,18 @@ constexpr const char* kProbeDoc =
     "Probes what the storage under a directory can do.\n\n"
     "Creates scratch files in `path` and removes them before the return; takes some milliseconds "
     "on\n"
-    "a local filesystem. STOKER_ENGINE, if set, decides `engine`.\n\n"
+    "a local filesystem. STOKER_ENGINE, if set, decides `engine`. With a GPU, cuFile and a drive\n"
+    "that may allow it, reads a scratch file with cuFile, which takes longer: gpu_direct_reads\n"
+    "says whether the bytes went straight to the GPU, and gpu_direct_reads_reason why not.\n\n"
     "Raises OSError if the directory is not writable or the engine that STOKER_ENGINE names does "
     "not\n"
     "work, and ValueError if it is not the name of an engine.";
+
+/// With what the GPU library adds.
+struct MachineProbe : StorageProbe {
+  bool gpu_direct_reads = false;
+  std::string gpu_direct_reads_reason;
+};
 
 /// Calls `visit(name, member)` for every field: the single list for attributes, repr() and
 /// to_dict().
@@ -52,6 +62,8 @@ void for_each_field(Visit&& visit) {
   visit("hard_links", &StorageProbe::hard_links);
   visit("huge_pages", &StorageProbe::huge_pages);
   visit("memlock_bytes", &StorageProbe::memlock_bytes);
+  visit("gpu_direct_reads", &MachineProbe::gpu_direct_reads);
+  visit("gpu_direct_reads_reason", &MachineProbe::gpu_direct_reads_reason);
 }
 
 /// Replaces the automatic engine with the wanted one, after trying it. `unsupported` if it does not
@@ -75,8 +87,12 @@ Status take_engine(EngineKind wanted, StorageProbe& found) {
   return {};
 }
 
-Result<StorageProbe> probe_with_settings(const std::string& directory, EngineKind wanted) {
-  STOKER_ASSIGN(StorageProbe found, probe(directory));
+Result<MachineProbe> probe_with_settings(const std::string& directory, EngineKind wanted) {
+  STOKER_ASSIGN(StorageProbe storage, probe(directory));
+  MachineProbe found{std::move(storage)};
+  DirectReads direct = probe_direct_reads(directory);
+  found.gpu_direct_reads = direct.are_real;
+  found.gpu_direct_reads_reason = std::move(direct.reason);
   if (wanted != EngineKind::automatic) STOKER_TRY(take_engine(wanted, found));
   return found;
 }
@@ -89,13 +105,13 @@ std::string encoded_path(const nb::object& path) {
   return path_of(nb::steal<nb::bytes>(bytes));
 }
 
-nb::dict to_dict(const StorageProbe& self) {
+nb::dict to_dict(const MachineProbe& self) {
   nb::dict fields;
   for_each_field([&](const char* name, auto member) { fields[name] = nb::cast(self.*member); });
   return fields;
 }
 
-std::string to_repr(const StorageProbe& self) {
+std::string to_repr(const MachineProbe& self) {
   std::string text = "StorageProbe(";
   const char* separator = "";
   for_each_field([&](const char* name, auto member) {
@@ -111,7 +127,7 @@ std::string to_repr(const StorageProbe& self) {
 // Arguments are converted while the GIL is held; the work runs without it, and no engine thread
 // ever takes it. Failures are raised after the GIL is held again.
 void bind_probe(nb::module_& module) {
-  nb::class_<StorageProbe> type(module, "StorageProbe",
+  nb::class_<MachineProbe> type(module, "StorageProbe",
                                 "The capabilities of the storage under one directory.");
   for_each_field([&](const char* name, auto member) { type.def_ro(name, member); });
   type.def("to_dict", &to_dict, nb::sig("def to_dict(self) -> dict[str, str | int | bool]"),

@@ -41,7 +41,14 @@ from stoker._loader.stats import LoaderStats
 from stoker._measure.probe import probe
 from stoker._measure.profile import Profile, profile
 from stoker._measure.sweep import Sweep, sweep_workers
-from stoker._native import BytesColumn, CorruptError, Cursor, PackReport, StorageProbe
+from stoker._native import (
+    BytesColumn,
+    CorruptError,
+    Cursor,
+    PackReport,
+    StorageProbe,
+    build_info,
+)
 from stoker._native import version as __version__
 from stoker._pack.importers import ingest_arrow, ingest_hdf5, ingest_lmdb, ingest_parquet
 from stoker._pack.ingest import ingest
@@ -86,6 +93,7 @@ __all__ = [
     "Sweep",
     "Tokens",
     "__version__",
+    "build_info",
     "ingest",
     "ingest_arrow",
     "ingest_hdf5",

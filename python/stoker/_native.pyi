@@ -11,6 +11,12 @@ from numpy.typing import NDArray
 
 version: str = '0.1.0'
 
+def build_info() -> dict[str, object]:
+    """
+    Returns version, revision, compiler, platform, libraries and engine, as `stoker
+    --version --json` prints them; for reports of problems.
+    """
+
 class CorruptError(ValueError):
     """
     The bytes that were read are not the bytes that were written.
@@ -85,6 +91,12 @@ class StorageProbe:
     @property
     def memlock_bytes(self) -> int: ...
 
+    @property
+    def gpu_direct_reads(self) -> bool: ...
+
+    @property
+    def gpu_direct_reads_reason(self) -> str: ...
+
     def to_dict(self) -> dict[str, str | int | bool]:
         """Returns all fields by name, for JSON."""
 
@@ -95,7 +107,9 @@ def probe(path: str | os.PathLike[str] = '.') -> StorageProbe:
     Probes what the storage under a directory can do.
 
     Creates scratch files in `path` and removes them before the return; takes some milliseconds on
-    a local filesystem. STOKER_ENGINE, if set, decides `engine`.
+    a local filesystem. STOKER_ENGINE, if set, decides `engine`. With a GPU, cuFile and a drive
+    that may allow it, reads a scratch file with cuFile, which takes longer: gpu_direct_reads
+    says whether the bytes went straight to the GPU, and gpu_direct_reads_reason why not.
 
     Raises OSError if the directory is not writable or the engine that STOKER_ENGINE names does not
     work, and ValueError if it is not the name of an engine.

@@ -18,6 +18,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
+from fork_server import ForkedPython
+
 WriteMegatron: TypeAlias = Callable[[Path, str, Sequence[Any]], Path]
 WriteTar: TypeAlias = Callable[[Path, Mapping[str, Mapping[str, bytes]]], Path]
 VisibleFiles: TypeAlias = Callable[[Path], dict[str, bytes]]
@@ -189,9 +191,10 @@ class Rank:
     def __init__(
         self, folder: Path, rank: int, world: int, settings: dict[str, Any], begin: str
     ) -> None:
-        command = [sys.executable, "-c", _RANK, str(folder), str(rank), str(world)]
-        self.process = subprocess.Popen(
-            [*command, json.dumps(settings), begin],
+        command = [sys.executable, "-c", _RANK, folder, rank, world, json.dumps(settings), begin]
+        self.process = ForkedPython(
+            command,
+            torch="import torch" in begin,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -249,3 +252,8 @@ def ranks() -> Ranks:
 def on_all() -> OnAll:
     """Has ranks run a program, all before any of them is heard; returns what they say."""
     return _on_all
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests first, so that no core is idle at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)

@@ -1,6 +1,7 @@
 #include "cli/command.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <system_error>
@@ -33,8 +34,8 @@ Check count_between(std::uint32_t least, std::uint32_t most) {
 }
 
 Check one_of(std::vector<std::string> words) {
-  const CLI::IsMember member(std::move(words));
-  return {.test = member, .help = member.get_description()};
+  const CLI::IsMember member(words);
+  return {.test = member, .help = member.get_description(), .words = std::move(words)};
 }
 
 Option* Option::required() {
@@ -44,11 +45,13 @@ Option* Option::required() {
 
 Option* Option::check(const Check& check) {
   option_->check(check.test, check.help);
+  if (!check.words.empty()) words_ = check.words;
   return this;
 }
 
 Option* Option::as_path() {
   option_->transform([](const std::string& typed) { return expand_home(typed); });
+  is_path_ = true;
   return this;
 }
 
@@ -71,6 +74,35 @@ Option* Option::one_value_each() {
   option_->allow_extra_args(false);
   return this;
 }
+
+namespace {
+
+/// Returns "stoker bench disk".
+std::string command_path(const CLI::App& app) {
+  const CLI::App* const parent = app.get_parent();
+  return parent == nullptr ? app.get_name() : command_path(*parent) + " " + app.get_name();
+}
+
+OptionDescription describe_option(const CLI::Option& option) {
+  // "TEXT", "TEXT:{a,b}" or "UINT:UINT in [1 - 4]".
+  const std::string type = option.get_type_size() == 0 ? "" : option.get_type_name();
+  OptionDescription described{.names = {},
+                              .is_argument = option.get_positional(),
+                              .is_required = option.get_required(),
+                              .is_repeated = option.get_expected_max() > 1,
+                              .value = type.substr(type.rfind(':') + 1),
+                              .words = {},
+                              .help = option.get_description()};
+  if (described.is_argument) {
+    described.names.push_back(option.get_name(true));
+  } else {
+    for (const std::string& name : option.get_snames()) described.names.push_back("-" + name);
+    for (const std::string& name : option.get_lnames()) described.names.push_back("--" + name);
+  }
+  return described;
+}
+
+}  // namespace
 
 Command::Command(CLI::App* app) : app_(app) {}
 Command::~Command() = default;
@@ -133,12 +165,32 @@ Result<std::string> Command::help(const std::vector<std::string>& words) const {
   return app_->get_formatter()->make_help(command, name, CLI::AppFormatMode::Normal);
 }
 
-CommandLine::CommandLine(const std::string& name, const std::string& description,
-                         const std::string& version)
+CommandDescription Command::describe() const {
+  CommandDescription described{.name = command_path(*app_),
+                               .help = app_->get_description(),
+                               .footer = app_->get_footer(),
+                               .options = {},
+                               .subcommands = {}};
+  for (const bool is_argument : {true, false}) {
+    for (const CLI::Option* const option : app_->get_options()) {
+      if (option->get_positional() != is_argument || option->get_group().empty()) continue;
+      described.options.push_back(describe_option(*option));
+      const auto ours = std::ranges::find(
+          options_, option, [](const auto& kept) -> const CLI::Option* { return kept->option_; });
+      if (ours == options_.end()) continue;  // CLI11's own: --help
+      described.options.back().words = (*ours)->words_;
+      described.options.back().is_path = (*ours)->is_path_;
+    }
+  }
+  for (const std::unique_ptr<Command>& sub : subcommands_)
+    described.subcommands.push_back(sub->describe());
+  return described;
+}
+
+CommandLine::CommandLine(const std::string& name, const std::string& description)
     : app_(std::make_unique<CLI::App>(description, name)),
       top_(std::make_unique<Command>(app_.get())) {
   app_->formatter(std::make_shared<HelpFormatter>());  // before the commands, which inherit it
-  app_->set_version_flag("--version", version);
   app_->require_subcommand(1);
   app_->failure_message([](const CLI::App* command, const CLI::Error& error) {
     return misuse_line(*command, error);
@@ -146,6 +198,19 @@ CommandLine::CommandLine(const std::string& name, const std::string& description
 }
 
 CommandLine::~CommandLine() = default;
+
+void CommandLine::add_version(std::function<std::string()> text,
+                              std::function<std::string()> json) {
+  CLI::Option* const wants_json =
+      app_->add_flag("--json")->description("With --version: print one JSON object.");
+  CLI::Option* const version = app_->add_flag_callback(
+      "--version",
+      [text = std::move(text), json = std::move(json), wants_json] {
+        throw CLI::CallForVersion(wants_json->count() != 0 ? json() : text(), 0);
+      },
+      "Print the version, what it was built from and with, and the engine.");
+  wants_json->needs(version);
+}
 
 void CommandLine::before_chosen(std::function<void()> action) {
   app_->parse_complete_callback(std::move(action));

@@ -25,7 +25,8 @@ namespace stoker::cli {
 /// string.
 struct Check {
   std::function<std::string(const std::string&)> test;
-  std::string help = {};  ///< Printed beside the option's name: "UINT in [1 - 1024]".
+  std::string help = {};                ///< Printed beside the option's name: "UINT in [1 - 1024]".
+  std::vector<std::string> words = {};  ///< All valid values, if these are words.
 };
 
 /// Accepts whole numbers of at least `least` (0 or 1).
@@ -53,6 +54,28 @@ class Option {
  private:
   friend class Command;
   CLI::Option* option_;
+  std::vector<std::string> words_;
+  bool is_path_ = false;
+};
+
+/// What the help says of an option or an argument, for completion and manual pages.
+struct OptionDescription {
+  std::vector<std::string> names;  ///< "-h" and "--help", or "DIR".
+  bool is_argument = false;
+  bool is_required = false;
+  bool is_repeated = false;        ///< Takes any number of values.
+  std::string value;               ///< What it takes: "TEXT", "UINT"; empty for a flag.
+  std::vector<std::string> words;  ///< All valid values, if these are words.
+  bool is_path = false;
+  std::string help;
+};
+
+struct CommandDescription {
+  std::string name;  ///< With the commands before it: "stoker bench disk".
+  std::string help;
+  std::string footer;
+  std::vector<OptionDescription> options;  ///< Arguments first; without former names.
+  std::vector<CommandDescription> subcommands;
 };
 
 /// Options and subcommands live as long as the command.
@@ -84,6 +107,7 @@ class Command {
 
   /// Returns the help of the subcommand that `words` name. `invalid_argument` if there is none.
   Result<std::string> help(const std::vector<std::string>& words) const;
+  CommandDescription describe() const;
 
  private:
   Option* keep(CLI::Option* option);
@@ -104,12 +128,15 @@ void on_chosen(Command& command, std::shared_ptr<Arguments> arguments, Context& 
 /// The program: the top-level command and the arguments after its name.
 class CommandLine {
  public:
-  CommandLine(const std::string& name, const std::string& description, const std::string& version);
+  CommandLine(const std::string& name, const std::string& description);
   ~CommandLine();
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
   Command& top() noexcept { return *top_; }
+  /// Adds --version, which prints `text()` and ends the program, and --json, with which it prints
+  /// `json()`.
+  void add_version(std::function<std::string()> text, std::function<std::string()> json);
   /// Calls `action` after all arguments are parsed, before the action of the chosen command.
   void before_chosen(std::function<void()> action);
   /// Parses `argv` and runs the chosen command. False if the arguments are invalid: one line on

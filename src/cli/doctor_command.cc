@@ -1,11 +1,15 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <iterator>
 #include <ostream>
 #include <string>
 #include <vector>
 
 #include "cli/registry.h"
+#include "gpu/direct_reads.h"
 #include "observe/checks/lustre.h"
 #include "observe/doctor.h"
 #include "observe/render_findings.h"
@@ -49,6 +53,22 @@ Status set_stripes(Machine& machine, const DoctorOptions& options, std::ostream&
   return {};
 }
 
+/// Tries what the settings cannot show: whether cuFile reads each path straight to a GPU.
+Findings probe_gpu_reads(const std::vector<std::string>& paths) {
+  Findings findings;
+  if (!CudaDriver::find().ok()) return findings;  // check_gpus() has reported it
+  for (const std::string& path : paths) {
+    if (!std::filesystem::is_directory(path)) continue;
+    const DirectReads direct = probe_direct_reads(path);
+    findings.push_back(
+        {.subject = "cuFile " + path,
+         .seen = std::string(direct.are_real ? "reads straight into GPU memory: "
+                                             : "no reads straight into GPU memory: ") +
+                 direct.reason});
+  }
+  return findings;
+}
+
 Status run(const DoctorArguments& arguments, Context& context) {
   const std::unique_ptr<Machine> machine = make_host_machine();
   DoctorOptions options{
@@ -56,7 +76,8 @@ Status run(const DoctorArguments& arguments, Context& context) {
   if (options.paths.empty()) options.paths = {"."};
   if (arguments.set_stripe) return set_stripes(*machine, options, context.out);
 
-  STOKER_ASSIGN(const Findings findings, examine(*machine, options));
+  STOKER_ASSIGN(Findings findings, examine(*machine, options));
+  std::ranges::move(probe_gpu_reads(options.paths), std::back_inserter(findings));
   const bool color = context.out_is_terminal && std::getenv("NO_COLOR") == nullptr;
   context.out << (arguments.json ? render_json(findings) : render_text(findings, {.color = color}));
   const std::size_t problem_count =

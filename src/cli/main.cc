@@ -13,7 +13,7 @@
 #include "cli/command.h"
 #include "cli/engine_choice.h"
 #include "cli/registry.h"
-#include "stoker/version.h"
+#include "cli/version_text.h"
 
 namespace stoker::cli {
 namespace {
@@ -112,12 +112,13 @@ int run(int argc, char** argv) {
                   .out_columns = terminal_columns(STDOUT_FILENO),
                   .err_is_terminal = ::isatty(STDERR_FILENO) == 1};
   CommandLine line("stoker",
-                   "No accelerator waits for storage, and no committed checkpoint is ever lost.",
-                   std::string("stoker ") + kVersion);
+                   "No accelerator waits for storage, and no committed checkpoint is ever lost.");
+  line.add_version(version_text, version_json);
   line.before_chosen([&line] { check_engine_variable(line); });
   add_bench_command(line.top(), context);
   add_cat_command(line.top(), context);
   add_checkpoint_command(line.top(), context);
+  add_completion_command(line.top(), context);
   add_convert_command(line.top(), context);
   add_doctor_command(line.top(), context);
   add_help_command(line.top(), context);

@@ -8,6 +8,7 @@ namespace stoker::cli {
 void add_bench_command(Command& stoker, Context& context);
 void add_cat_command(Command& stoker, Context& context);
 void add_checkpoint_command(Command& stoker, Context& context);
+void add_completion_command(Command& stoker, Context& context);
 void add_convert_command(Command& stoker, Context& context);
 void add_doctor_command(Command& stoker, Context& context);
 void add_help_command(Command& stoker, Context& context);

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/unique_fd.h"
@@ -12,11 +13,30 @@
 namespace stoker::testing {
 namespace {
 
-TEST(CliTest, version_is_one_line_on_stdout) {
-  const Ran ran = run_stoker({.args = {"--version"}});
+TEST(CliTest, version_says_what_was_built_from_what) {
+  const Ran ran = run_stoker({.args = {"--version"}, .environment = {{"STOKER_ENGINE", "sync"}}});
   EXPECT_EQ(ran.exit_code, 0);
-  EXPECT_EQ(ran.out, std::string("stoker ") + kVersion + "\n");
+  EXPECT_TRUE(ran.out.starts_with(std::string("stoker ") + kVersion + "\nrevision ")) << ran.out;
+  for (const char* part :
+       {"\ncompiler ", "\nlibraries ", "liburing 2", "OpenSSL 3", "\nengine     sync "})
+    EXPECT_NE(ran.out.find(part), std::string::npos) << part << ran.out;
   EXPECT_EQ(ran.err, "");
+}
+
+TEST(CliTest, version_as_json_has_the_same_members_in_either_order_of_the_options) {
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{"--version", "--json"}, {"--json", "--version"}}) {
+    const Ran ran = run_stoker({.args = args});
+    EXPECT_EQ(ran.exit_code, 0);
+    const nlohmann::json json = nlohmann::json::parse(ran.out);
+    EXPECT_EQ(json.at("version"), kVersion);
+    EXPECT_GE(json.at("libraries").size(), 8U);
+    for (const auto& [name, version] : json.at("libraries").items())
+      EXPECT_NE(version, "unknown") << name;
+    for (const char* member : {"revision", "compiler", "platform", "engine", "engine_reason"})
+      EXPECT_FALSE(json.at(member).get<std::string>().empty()) << member;
+  }
+  EXPECT_EQ(run_stoker({.args = {"--json"}}).exit_code, 2) << "only --version has it";
 }
 
 TEST(CliTest, help_is_on_stdout_at_every_level) {

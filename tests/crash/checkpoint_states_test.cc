@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "crash/crash_scenarios.h"
 
@@ -20,6 +21,10 @@ constexpr std::size_t kTreesMin = kIsSlow ? 1'000 : 10'000;
 
 CutOptions cuts_of(const CrashScenario& scenario) {
   if (kIsSlow) return {.exhaustive_max = 16, .single_max = 2, .random_count = 1};
+  if (std::getenv("STOKER_CRASH_CUTS") == nullptr) {  // not `make crash`
+    if (scenario.is_broad) return {.exhaustive_max = 16, .single_max = 2, .random_count = 2};
+    return {.exhaustive_max = 24, .single_max = 4, .random_count = 2};
+  }
   if (scenario.is_broad) return {.exhaustive_max = 24, .single_max = 2, .random_count = 4};
   return {.exhaustive_max = 48, .single_max = 10, .random_count = 8};
 }

@@ -120,6 +120,7 @@ def save_on_two_ranks(folder: Path) -> None:
         thread.join()
 
 
+@pytest.mark.slow
 def test_every_block_about_commands_of_checkpoints_runs(page: PageRunner) -> None:
     torch = pytest.importorskip("torch", reason="the page exports and imports files of torch")
     dcp = pytest.importorskip("torch.distributed.checkpoint")

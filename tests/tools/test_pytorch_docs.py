@@ -5,9 +5,7 @@ Blocks that begin with the name of a file are programs for torchrun; the others 
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ import numpy as np
 import pytest
 
 import stoker
+from fork_server import torchrun
 
 PAGE = Path(__file__).parents[2] / "docs" / "pytorch.md"
 
@@ -39,6 +38,7 @@ def _blocks() -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ddp", "fsdp"])
 def test_the_programs_for_torchrun_resume_after_they_were_killed(tmp_path: Path, name: str) -> None:
     pytest.importorskip("torch")
@@ -61,15 +61,6 @@ def test_the_programs_for_torchrun_resume_after_they_were_killed(tmp_path: Path,
 
 
 def _run(folder: Path, program: str) -> int:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    ran = subprocess.run(
-        [*command, program],
-        cwd=folder,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    sys.stderr.write(ran.stderr[-4000:])
-    return ran.returncode
+    status, _, errors = torchrun("--standalone", "--nproc-per-node=2", program, cwd=folder)
+    sys.stderr.write(errors[-4000:])
+    return status

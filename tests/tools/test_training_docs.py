@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import stoker
+from fork_server import torchrun
 from stoker._loader.map import mapping as _mapping
 
 ROOT = Path(__file__).parents[2]
@@ -89,6 +90,7 @@ def test_the_mesh_of_the_training_page_gives_peers_equal_batches(
     assert not set(keys[8]) & set(keys[63])
 
 
+@pytest.mark.slow
 def test_every_block_of_the_moving_page_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,9 +114,9 @@ def test_every_block_of_the_moving_page_runs(
             exec(compile(block, MOVING.name, "exec"), names)
     assert program.startswith("# train_ddp.py")
     Path("train_ddp.py").write_text(program)
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     for _ in range(2):  # the second one has nothing left to do
-        subprocess.run([*torchrun, "--nproc-per-node=2", "train_ddp.py"], check=True, timeout=300)
+        status, _, errors = torchrun("--standalone", "--nproc-per-node=2", "train_ddp.py")
+        assert status == 0, errors
     assert stoker.load("run-ddp").step == 10
 
 

@@ -12,10 +12,10 @@ import collections
 import contextlib
 import enum
 import functools
+import importlib
 import json
 import os
 import pathlib
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +25,7 @@ import numpy as np
 import pytest
 
 import stoker
+from fork_server import ForkedPython
 
 sys.path.append(str(Path(__file__).parents[3] / "tools"))
 from json_mutations import Mutations, seal, xxh3_128
@@ -36,7 +37,7 @@ _CANARY, _MARGIN = 0xA5, 64
 
 torch: Any = None
 with contextlib.suppress(ImportError):
-    import torch
+    torch = importlib.import_module("torch")
 try:
     xxh3_128(b"")
 except OSError:
@@ -183,7 +184,7 @@ with stoker.Checkpointer(sys.argv[1], rank=rank, world_size=2, job="mutations") 
 
 
 def _save_slices(folder: Path) -> None:
-    ranks = [subprocess.Popen([sys.executable, "-c", _RANK, folder, str(r)]) for r in (0, 1)]
+    ranks = [ForkedPython([sys.executable, "-c", _RANK, folder, r]) for r in (0, 1)]
     assert [rank.wait(timeout=120) for rank in ranks] == [0, 0]
 
 

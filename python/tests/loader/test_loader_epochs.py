@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import stoker
+from fork_server import ForkedPython
 
 EPOCH = 6  # batches
 
@@ -358,11 +359,17 @@ dist.destroy_process_group()
 
 
 def test_a_loader_that_was_built_before_the_ranks_were_known_warns(
-    shards: Path, tmp_path: Path, start: Any
+    shards: Path, tmp_path: Path
 ) -> None:
     pytest.importorskip("torch")
-    ranks: list[subprocess.Popen[str]] = [
-        start([sys.executable, "-c", _BUILT_BEFORE, rank, shards, tmp_path / "meeting"])
+    command = [sys.executable, "-c", _BUILT_BEFORE]
+    ranks = [
+        ForkedPython(
+            [*command, rank, shards, tmp_path / "meeting"],
+            torch=True,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         for rank in range(2)
     ]
     for rank, process in enumerate(ranks):

@@ -23,6 +23,8 @@ def test_probe_reports_the_directory_it_was_given(tmp_path: Path) -> None:
     assert found.filesystem
     assert found.engine in {"uring", "threads", "sync"}
     assert found.engine_reason
+    assert found.gpu_direct_reads in {True, False}
+    assert len(found.gpu_direct_reads_reason.splitlines()) == 1
     assert list(tmp_path.iterdir()) == [], "scratch files were left behind"
 
 

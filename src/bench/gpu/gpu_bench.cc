@@ -55,6 +55,9 @@ class Bench {
     STOKER_ASSIGN(const MappedArena plain, MappedArena::map(kCopyBytes, true, /*touch=*/true));
     for (const std::uint64_t size : options_.sizes) STOKER_TRY(measure(size, plain.bytes()));
     STOKER_TRY(find_links(driver));  // now, because a link that was idle is slower
+    DirectReadTools tools = options_.direct;
+    tools.find_driver = [&driver] { return Result(&driver); };
+    report_.direct = probe_direct_reads(options_.path, options_.device, tools);
     return std::move(report_);
   }
 

@@ -11,6 +11,7 @@
 #include "bench/disk/disk_bench.h"
 #include "bench/gpu/pcie_link.h"
 #include "gpu/cuda_driver.h"
+#include "gpu/direct_reads.h"
 #include "io/files/file_ops.h"
 #include "stoker/status.h"
 
@@ -24,6 +25,7 @@ struct GpuBenchOptions {
   std::vector<std::uint64_t> sizes = {1'000'000'000, 10'000'000'000};
   std::size_t threads = 0;  ///< That read the file; 0: the cores, up to 16.
   std::string sysfs = "/sys/bus/pci/devices";
+  DirectReadTools direct = {};  ///< `find_driver` is not used.
 };
 
 /// One measurement. Without a time it was left out, and `why` says why.
@@ -44,11 +46,13 @@ struct GpuReport {
   std::size_t threads = 0;
   PcieLinks links = {};
   std::vector<GpuCase> cases = {};
+  DirectReads direct = {};  ///< Of files in `path`, by cuFile; they are not measured.
 };
 
 /// Measures, for each size: copies to and from the device, in pinned and in pageable memory; and a
 /// file that is read and copied through a ring of pinned buffers, from the page cache and past it.
-/// The last block of each thread is read back from the device and compared.
+/// The last block of each thread is read back from the device and compared. Also probes whether
+/// cuFile reads directly.
 ///
 /// The file is removed before it returns. Fails with `invalid_argument` for invalid options,
 /// `io_error` if the driver fails, and `cancelled` if `stop` is requested; a file for which there

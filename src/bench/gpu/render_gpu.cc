@@ -10,7 +10,12 @@
 namespace stoker {
 namespace {
 
-constexpr const char* kCuFile = "not measured: this program reads with a pinned ring only";
+/// Nothing reads with it: checksums need every chunk in host memory first.
+std::string cufile_text(const DirectReads& direct) {
+  return std::string(direct.are_real ? "direct reads are real, and not used: "
+                                     : "no direct reads: ") +
+         direct.reason;
+}
 
 std::string link_text(const PcieLink& link) {
   const std::string generation =
@@ -62,19 +67,21 @@ std::string render_gpu_text(const GpuReport& report) {
                         format_rate(static_cast<std::uint64_t>(rate)),
                         most > 0 ? fmt::format("{:.0f} %", 100 * rate / most) : "-");
   }
-  return text + fmt::format("  {:<32} {}\n", "cuFile", kCuFile);
+  return text + fmt::format("  {:<32} {}\n", "cuFile", cufile_text(report.direct));
 }
 
 std::string render_gpu_json(const GpuReport& report) {
-  Json json = {{"device", report.device},
-               {"pci_id", report.pci_id},
-               {"driver_version", report.driver_version},
-               {"path", report.path},
-               {"threads", report.threads},
-               {"link", link_json(report.links.now)},
-               {"link_max", link_json(report.links.most)},
-               {"cufile", {{"measured", false}, {"why", kCuFile}}},
-               {"cases", Json::array()}};
+  Json json = {
+      {"device", report.device},
+      {"pci_id", report.pci_id},
+      {"driver_version", report.driver_version},
+      {"path", report.path},
+      {"threads", report.threads},
+      {"link", link_json(report.links.now)},
+      {"link_max", link_json(report.links.most)},
+      {"cufile",
+       {{"measured", false}, {"direct", report.direct.are_real}, {"why", report.direct.reason}}},
+      {"cases", Json::array()}};
   for (const GpuCase& one : report.cases) {
     Json item = {{"name", one.name}, {"bytes", one.bytes}};
     if (one.why.empty()) {

@@ -9,6 +9,7 @@
 #include "checkpoint/device/chunk_filler.h"
 #include "checkpoint/device/device_digests.h"
 #include "checkpoint/device/device_lane.h"
+#include "checkpoint/staging/tensor_copy.h"
 
 namespace stoker {
 namespace {
@@ -30,7 +31,20 @@ struct Snapshot {
   std::vector<DeviceMemory> memories;
   std::vector<std::pair<DeviceLane*, std::unique_ptr<OwnedCudaEvent>>> taken;
   std::vector<DeviceLane*> lanes;  // that copy to or from it, or instead of it
+  // Of a save through a ring, which has no places for what is copied now:
+  std::vector<SaveTensor> tensors;    // all, those in host memory in `host_bytes`
+  std::vector<std::byte> host_bytes;  // at most one chunk
 };
+
+std::uint64_t host_bytes_of(std::span<const SaveTensor> tensors) {
+  std::uint64_t total = 0;
+  for (const SaveTensor& tensor : tensors) {
+    if (tensor.device != kHostMemory) continue;
+    const Result<std::uint64_t> size = tensor_bytes(tensor.type, tensor.shape);
+    total += size.ok() ? *size : 0;
+  }
+  return total;
+}
 
 /// Ends a save for which a device has not answered in time: waits until it does nothing for the
 /// save any more.
@@ -71,7 +85,8 @@ class DeviceCopier final : public TensorCopier {
                               Staging& staging) override;
   Result<CopyRest> copy_in_time(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
                                 Staging& staging);
-  Result<std::vector<Digest128>> digests(std::span<const SaveTensor> tensors) override;
+  Result<std::vector<Digest128>> digests(std::span<const SaveTensor> tensors,
+                                         CopyRest& late) override;
 
  private:
   Result<DeviceLane*> lane(std::int32_t device);
@@ -82,6 +97,7 @@ class DeviceCopier final : public TensorCopier {
   Status prepare_host_copies(std::span<const TensorSource> sources, const Staging& staging) const;
   static void reserve(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
                       const LendMemory& lend, Snapshot& snapshot);
+  static bool hold_all(std::span<const SaveTensor> tensors, Snapshot& snapshot);
   Status take(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
               Snapshot& snapshot) const;
   Status drain(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
@@ -200,13 +216,7 @@ Status DeviceCopier::prepare_host_copies(std::span<const TensorSource> sources,
 }
 
 std::size_t DeviceCopier::threads_for(std::span<const SaveTensor> tensors) const {
-  std::uint64_t host_bytes = 0;
-  for (const SaveTensor& tensor : tensors) {
-    if (tensor.device != kHostMemory) continue;
-    const Result<std::uint64_t> size = tensor_bytes(tensor.type, tensor.shape);
-    host_bytes += size.ok() ? *size : 0;
-  }
-  return host_bytes > kManyHostBytes ? options_.thread_count : 1;
+  return host_bytes_of(tensors) > kManyHostBytes ? options_.thread_count : 1;
 }
 
 Status DeviceCopier::copy(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
@@ -260,6 +270,26 @@ void DeviceCopier::reserve(const CheckpointLayout& layout, std::span<const SaveT
     }
     snapshot.memories.push_back(std::move(memory));
   }
+}
+
+/// After reserve(): also copies what is in host memory. Returns whether the snapshot has
+/// everything.
+bool DeviceCopier::hold_all(std::span<const SaveTensor> tensors, Snapshot& snapshot) {
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (tensors[i].device != kHostMemory && snapshot.sources[i].is_now) return false;
+  snapshot.host_bytes.resize(host_bytes_of(tensors));
+  snapshot.tensors.assign(tensors.begin(), tensors.end());
+  std::span<std::byte> left = snapshot.host_bytes;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].device != kHostMemory) continue;
+    const std::size_t size = host_bytes_of(tensors.subspan(i, 1));
+    copy_tensor_bytes(tensors[i], 0, left.first(size));
+    snapshot.tensors[i].data = left.data();
+    snapshot.tensors[i].strides_bytes.clear();
+    snapshot.sources[i].is_now = false;
+    left = left.subspan(size);
+  }
+  return true;
 }
 
 /// Enqueues the copies on the devices, behind the work of the caller's streams, which then wait for
@@ -323,15 +353,16 @@ Result<CopyRest> DeviceCopier::begin_copy(const CheckpointLayout& layout,
   auto snapshot = std::make_shared<Snapshot>();
   // Not kept after this: what it refers to may be gone when save() has returned.
   const auto lend = std::exchange(use_.snapshot_memory, nullptr);
-  if (lend && !staging.is_ring()) {
-    STOKER_ASSIGN(snapshot->sources, sources_of(tensors));
-    reserve(layout, tensors, lend, *snapshot);
-  }
   const auto is_in_it = [](const TensorSource& source) { return !source.is_now; };
   const auto is_on_host = [](const SaveTensor& tensor) { return tensor.device == kHostMemory; };
   if (std::ranges::all_of(tensors, is_on_host)) {
     STOKER_TRY(host_->copy(layout, tensors, staging));
     return CopyRest();
+  }
+  if (lend && (!staging.is_ring() || host_bytes_of(tensors) <= kCheckpointChunkBytes)) {
+    STOKER_ASSIGN(snapshot->sources, sources_of(tensors));
+    reserve(layout, tensors, lend, *snapshot);
+    if (staging.is_ring() && !hold_all(tensors, *snapshot)) snapshot = std::make_shared<Snapshot>();
   }
   if (std::ranges::none_of(snapshot->sources, is_in_it))
     return copy_in_time(layout, tensors, staging);
@@ -341,6 +372,7 @@ Result<CopyRest> DeviceCopier::begin_copy(const CheckpointLayout& layout,
   bool is_late = false;
   const auto begin = [&]() -> Status {
     STOKER_TRY(take(layout, tensors, *snapshot));
+    if (staging.is_ring()) return {};
     const auto is_left = [](const TensorSource& one) { return one.is_now && one.lane != nullptr; };
     if (std::ranges::any_of(snapshot->sources, is_left))
       STOKER_TRY(prepare_host_copies(snapshot->sources, staging));
@@ -356,13 +388,15 @@ Result<CopyRest> DeviceCopier::begin_copy(const CheckpointLayout& layout,
   }
   STOKER_TRY(begun);
   CopyRest rest = [this, &layout, tensors, &staging, snapshot] {
-    return drain(layout, tensors, staging, *snapshot);
+    const bool is_whole = !snapshot->tensors.empty();
+    return drain(layout, is_whole ? snapshot->tensors : tensors, staging, *snapshot);
   };
   unless_begun.dismiss();
   return rest;
 }
 
-Result<std::vector<Digest128>> DeviceCopier::digests(std::span<const SaveTensor> tensors) {
+Result<std::vector<Digest128>> DeviceCopier::digests(std::span<const SaveTensor> tensors,
+                                                     CopyRest& late) {
   std::vector<SaveTensor> on_host;
   std::vector<DeviceTensor> on_devices;
   for (const SaveTensor& tensor : tensors) {
@@ -380,8 +414,9 @@ Result<std::vector<Digest128>> DeviceCopier::digests(std::span<const SaveTensor>
     STOKER_TRY(scope.status());
     STOKER_TRY(follow_callers(*lane, lane->to_host()));
   }
-  STOKER_ASSIGN(const std::vector<Digest128> of_host, host_->digests(on_host));
-  STOKER_ASSIGN(const std::vector<Digest128> of_devices, digests_.hash(on_devices));
+  STOKER_ASSIGN(const std::vector<Digest128> of_host, host_->digests(on_host, late));
+  STOKER_ASSIGN(const std::vector<Digest128> of_devices,
+                digests_.hash(on_devices, deadline_, late));
   std::vector<Digest128> found;
   found.reserve(tensors.size());
   std::size_t host = 0;

@@ -27,7 +27,8 @@ struct DeviceCopierOptions {
 /// A tensor on a device must be contiguous. It is copied straight to the staging memory, or, if
 /// DeviceUse::snapshot_memory has room for it, first on the device: save() then returns once those
 /// copies are enqueued. Tensors that do not fit, and those in host memory, are copied before. A
-/// save through a ring takes no snapshot.
+/// save through a ring takes a snapshot only if that has room for everything, with at most one
+/// chunk of tensors in host memory.
 ///
 /// begin() refuses a save during the capture of a CUDA graph. If a tensor is in pinned host memory,
 /// it waits for the caller's streams, which may still write there.

@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "base/checksum.h"
+#include "base/clock.h"
 #include "checkpoint/device/device_lane.h"
 #include "checkpoint/staging/layout.h"
+#include "checkpoint/staging/tensor_copier.h"
 #include "gpu/pinned_memory.h"
 #include "stoker/status.h"
 
@@ -29,13 +31,16 @@ class DeviceDigests {
       : memory_(std::move(memory)), thread_count_(thread_count) {}
 
   /// Returns the XXH3-128 of each. The copies follow what DeviceLane::to_host() has been given.
-  /// Nothing reads the tensors after the return.
-  Result<std::vector<Digest128>> hash(std::span<const DeviceTensor> tensors);
+  /// Nothing reads the tensors after the return, unless it sets `late` (TensorCopier::digests()).
+  Result<std::vector<Digest128>> hash(std::span<const DeviceTensor> tensors, Deadline deadline,
+                                      CopyRest& late);
 
  private:
+  CopyRest leave(const std::vector<DeviceLane*>& lanes);
+
   const std::shared_ptr<PinnedMemory> memory_;
   const std::size_t thread_count_;
-  std::unique_ptr<Arena> arena_;  // made at the first use
+  std::shared_ptr<Arena> arena_;  // made at the first use, and after a device was late
 };
 
 }  // namespace stoker

@@ -10,12 +10,10 @@
 #include "checkpoint/catalog/step_removal.h"
 #include "checkpoint/manifest/manifest_file.h"
 #include "checkpoint/manifest/names.h"
+#include "checkpoint/save/save_rounds.h"
 
 namespace stoker {
 namespace {
-
-/// How long before its deadline rank 0 stops waiting for the lock, at most.
-constexpr nanoseconds kAnswerTime = std::chrono::seconds(5);
 
 double wall_time_s() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -44,13 +42,9 @@ std::shared_ptr<SaveLeader::Held> SaveLeader::held() const {
   return held_;
 }
 
-// The wait ends a little before the deadline if other ranks wait for the reason.
 Result<std::unique_ptr<StoreLock>> SaveLeader::take_lock(const CheckpointStore& store,
                                                          Deadline deadline) const {
-  const nanoseconds left = time_left(deadline);
-  nanoseconds limit = left;
-  if (coordinator_.world_size() > 1 && left != kForever)
-    limit -= std::min<nanoseconds>(left / 10, kAnswerTime);
+  const nanoseconds limit = time_left(answer_deadline(deadline, coordinator_.world_size()));
   LockOptions lock = options_.lock;
   const bool is_limited = limit < lock.timeout;
   if (is_limited) lock.timeout = limit;
@@ -70,7 +64,7 @@ Status SaveLeader::ready(bool is_idle, Deadline deadline) {
           options_.directory + ": was moved or replaced while saves to it were in flight");
     let_go();
   }
-  STOKER_ASSIGN(SaveStores stores, make_save_stores(options_, writer_ops_));
+  STOKER_ASSIGN(SaveStores stores, make_save_stores(options_, caller_ops_, writer_ops_));
   STOKER_ASSIGN(std::unique_ptr<StoreLock> lock, take_lock(*stores.caller, deadline));
   std::unique_ptr<CheckpointWriter> writer = stores.writer->make_writer(*lock);
   auto made =

@@ -36,10 +36,13 @@ struct SavesInFlight {
 /// writer's.
 class SaveLeader {
  public:
-  /// All arguments are borrowed. `writer_ops` serves the writer's thread.
-  SaveLeader(const SaverOptions& options, Coordinator& coordinator, FileOps& writer_ops)
+  /// All arguments are borrowed. `caller_ops` serves the caller's thread and those of the lock,
+  /// `writer_ops` the writer's thread.
+  SaveLeader(const SaverOptions& options, Coordinator& coordinator, FileOps& caller_ops,
+             FileOps& writer_ops)
       : options_(options),
         coordinator_(coordinator),
+        caller_ops_(caller_ops),
         writer_ops_(writer_ops),
         retention_(options.retention),
         head_(options.parent) {}
@@ -137,6 +140,7 @@ class SaveLeader {
 
   const SaverOptions& options_;
   Coordinator& coordinator_;
+  FileOps& caller_ops_;
   FileOps& writer_ops_;
   RetentionRules retention_;  // used by the writer's thread
   std::vector<std::string> condemned_;

@@ -6,9 +6,9 @@
 
 namespace stoker {
 
-Status count_pieces(SaveJob& job, TensorCopier& copier) {
+Status count_pieces(SaveJob& job, TensorCopier& copier, CopyRest& late) {
   if (!job.digests.empty() || job.request.tensors.empty()) return {};
-  STOKER_ASSIGN(job.digests, copier.digests(job.request.tensors));
+  STOKER_ASSIGN(job.digests, copier.digests(job.request.tensors, late));
   return {};
 }
 
@@ -43,13 +43,13 @@ SharingVerdict decide_sharing(std::span<const BeginMessage> messages,
   return {.owners = choose_owners(ranks, places)};
 }
 
-Status hash_copies(SaveJob& job, TensorCopier& copier) {
+Status hash_copies(SaveJob& job, TensorCopier& copier, CopyRest& late) {
   if (job.held.empty()) return {};
   std::vector<SaveTensor> held;
   for (const std::size_t i : job.held) held.push_back(job.request.tensors[i]);
   std::vector<Digest128> digests;
   if (job.digests.empty()) {
-    STOKER_ASSIGN(digests, copier.digests(held));
+    STOKER_ASSIGN(digests, copier.digests(held, late));
   } else {
     for (const std::size_t i : job.held) digests.push_back(job.digests[i]);
   }

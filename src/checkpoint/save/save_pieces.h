@@ -13,8 +13,10 @@
 
 namespace stoker {
 
+// For `late` see TensorCopier::digests().
+
 /// Hashes all tensors of a save, once.
-Status count_pieces(SaveJob& job, TensorCopier& copier);
+Status count_pieces(SaveJob& job, TensorCopier& copier, CopyRest& late);
 /// Returns what the other ranks must know about tensors that were counted.
 std::vector<SharedPiece> pieces_of(const SaveJob& job);
 
@@ -27,6 +29,6 @@ SharingVerdict decide_sharing(std::span<const BeginMessage> messages,
                               std::span<const std::uint32_t> places);
 
 /// Hashes what other ranks store, before the caller may change it.
-Status hash_copies(SaveJob& job, TensorCopier& copier);
+Status hash_copies(SaveJob& job, TensorCopier& copier, CopyRest& late);
 
 }  // namespace stoker

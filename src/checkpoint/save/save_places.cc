@@ -29,11 +29,11 @@ std::vector<std::set<std::string>> sets_of(std::span<const PlaceReport> reports)
 
 }  // namespace
 
-Status introduce(const SaverOptions& options, BeginMessage& message) {
+Status introduce(const SaverOptions& options, FileOps& ops, BeginMessage& message) {
   const Machine machine = options.lock.machine.value_or(this_machine());
   STOKER_ASSIGN(const CheckpointDirectory directory,
-                CheckpointDirectory::make(*options.ops, options.directory));
-  STOKER_ASSIGN(const FileInfo info, options.ops->info_of(directory.self()));
+                CheckpointDirectory::make(ops, options.directory));
+  STOKER_ASSIGN(const FileInfo info, ops.info_of(directory.self()));
   message.place =
       machine.boot_id + " " + std::to_string(info.device) + " " + std::to_string(info.inode);
   message.host = machine.host;
@@ -72,12 +72,13 @@ bool leads_place(std::span<const std::uint32_t> places, std::uint32_t rank) {
          std::ranges::find(places, places[rank]) - places.begin() == static_cast<int>(rank);
 }
 
-Status check_not_shared(const SaverOptions& options, const Verdict& table, std::uint32_t rank) {
+Status check_not_shared(const SaverOptions& options, FileOps& ops, const Verdict& table,
+                        std::uint32_t rank) {
   if (table.places.empty() || table.places[rank] == table.places.front()) return {};
   STOKER_ASSIGN(const CheckpointDirectory directory,
-                CheckpointDirectory::open(*options.ops, options.directory));
+                CheckpointDirectory::open(ops, options.directory));
   const PathAt owner = directory.at(owner_name(table.tokens.front()));
-  if (!options.ops->info_of(owner).ok()) return {};
+  if (!ops.info_of(owner).ok()) return {};
   return {Code::invalid_argument,
           options.directory +
               ": private disks were asked for (disks=\"private\"), but it is one directory, which "

@@ -18,7 +18,7 @@ namespace stoker {
 /// Adds to a message which directory this rank has; creates it if missing. Two ranks have the same
 /// place if machine, device and inode are the same. So two containers on one machine are two
 /// places, if they have directories of their own.
-Status introduce(const SaverOptions& options, BeginMessage& message);
+Status introduce(const SaverOptions& options, FileOps& ops, BeginMessage& message);
 
 /// The places of all ranks, numbered by their first ranks.
 struct PlaceTable {
@@ -39,7 +39,8 @@ bool leads_place(std::span<const std::uint32_t> places, std::uint32_t rank);
 
 /// `invalid_argument` if the directory of this rank, whose place is not that of rank 0, is the one
 /// in which rank 0 has the lock of `table`: it is on a disk that the nodes share.
-Status check_not_shared(const SaverOptions& options, const Verdict& table, std::uint32_t rank);
+Status check_not_shared(const SaverOptions& options, FileOps& ops, const Verdict& table,
+                        std::uint32_t rank);
 
 // Retention. Pure.
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <set>
@@ -11,6 +13,14 @@
 #include "stoker/status.h"
 
 namespace stoker {
+
+/// Returns when a rank has to give up what it waits for, so that the others, which wait for it
+/// until `deadline`, get the reason: earlier by a tenth of the time, at most by 5 seconds.
+inline Deadline answer_deadline(Deadline deadline, std::uint32_t world_size) {
+  constexpr nanoseconds kAnswerTime = std::chrono::seconds(5);
+  if (world_size == 1 || deadline == Deadline::max()) return deadline;
+  return deadline - std::min<nanoseconds>(time_left(deadline) / 10, kAnswerTime);
+}
 
 /// The rounds in which the ranks agree on each save, and their numbers.
 ///

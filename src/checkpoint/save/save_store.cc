@@ -4,10 +4,11 @@
 
 namespace stoker {
 
-Result<SaveStores> make_save_stores(const SaverOptions& options, FileOps& writer_ops) {
+Result<SaveStores> make_save_stores(const SaverOptions& options, FileOps& caller_ops,
+                                    FileOps& writer_ops) {
   if (options.store != nullptr) return SaveStores{.caller = options.store, .writer = options.store};
   STOKER_ASSIGN(const CheckpointDirectory directory,
-                CheckpointDirectory::make(*options.ops, options.directory));
+                CheckpointDirectory::make(caller_ops, options.directory));
   return SaveStores{.caller = directory.share(), .writer = directory.with(writer_ops).share()};
 }
 

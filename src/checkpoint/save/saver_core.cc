@@ -1,6 +1,7 @@
 #include "checkpoint/save/saver_core.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <exception>
 #include <new>
@@ -37,6 +38,7 @@ void copy_or_fail(SaveJob& job, const Copy& copy) {
 
 CheckpointSaver::Core::Core(SaverOptions options)
     : options_(std::move(options)),
+      caller_ops_(*options_.ops),
       writer_ops_(*options_.ops),
       coordinator_(*options_.coordinator),
       limiter_(options_.rate_limit_bytes_per_s, kBurstBytes),
@@ -45,7 +47,7 @@ CheckpointSaver::Core::Core(SaverOptions options)
       rounds_(coordinator_),
       sharing_(coordinator_.rank(), coordinator_.world_size()) {
   if (coordinator_.rank() == 0 || options_.has_private_disks)
-    leader_ = std::make_unique<SaveLeader>(options_, coordinator_, writer_ops_);
+    leader_ = std::make_unique<SaveLeader>(options_, coordinator_, caller_ops_, writer_ops_);
 }
 
 CheckpointSaver::Core::~Core() {
@@ -85,12 +87,12 @@ Status CheckpointSaver::Core::divide(SaveJob& job) const {
   return {};
 }
 
-Status CheckpointSaver::Core::plan(SaveJob& job) const {
+Status CheckpointSaver::Core::plan(SaveJob& job) {
   STOKER_TRY(job.request.refusal);
   STOKER_TRY(options_.copier->check(job.request.tensors));
   STOKER_TRY(divide(job));
   const std::span<const SaveTensor> tensors = job.stored;
-  STOKER_ASSIGN(job.layout, plan_layout(coordinator_.rank(), tensors));
+  STOKER_ASSIGN(job.layout, plain_layouts_.plan(coordinator_.rank(), tensors));
   // A group is linked only after all of it was scanned. If the save passes through in chunks, most
   // of it would be overwritten by then.
   const std::uint64_t whole = staging_bytes(job.layout);
@@ -98,7 +100,7 @@ Status CheckpointSaver::Core::plan(SaveJob& job) const {
   const std::vector<std::uint32_t> groups =
       learned_.plan(tensors, job.layout, options_.copier->is_of_host_memory());
   if (std::ranges::all_of(groups, [](std::uint32_t group) { return group == kNoGroup; })) return {};
-  STOKER_ASSIGN(job.layout, plan_layout(coordinator_.rank(), tensors, groups));
+  STOKER_ASSIGN(job.layout, grouped_layouts_.plan(coordinator_.rank(), tensors, groups));
   return {};
 }
 
@@ -292,7 +294,7 @@ void CheckpointSaver::Core::settle(const Verdict& verdict, Deadline deadline) {
 /// lock.
 Status CheckpointSaver::Core::introduce_place(SaveJob& job, BeginMessage& message) {
   if (!options_.has_private_disks) return {};
-  STOKER_TRY(introduce(options_, message));
+  STOKER_TRY(introduce(options_, caller_ops_, message));
   if (!leads_place_ || !message.failure.ok()) return {};  // the save fails without a lock as well
   bool is_idle = false;
   {
@@ -302,6 +304,46 @@ Status CheckpointSaver::Core::introduce_place(SaveJob& job, BeginMessage& messag
   STOKER_TRY(leader_->ready(is_idle, job.deadline).with_context("the disk of this node"));
   message.token = leader_->token();
   return {};
+}
+
+/// Leaves it to a thread to wait for devices that have not answered in time; waits if there is
+/// none.
+void CheckpointSaver::Core::await_late(const CopyRest& late) {
+  struct Waiter {
+    std::atomic<bool> is_over = false;
+    std::jthread thread;
+  };
+  try {
+    const auto waiter = std::make_shared<Waiter>();
+    auto stuck = std::make_unique<StuckWrite>();
+    stuck->filling = waiter;
+    stuck->is_filled = [one = waiter.get()] { return one->is_over.load(); };
+    waiter->thread = std::jthread(
+        [rest = CopyRest(late), copier = options_.copier, one = waiter.get()]() mutable {
+          static_cast<void>(rest());
+          rest = {};
+          one->is_over.store(true);
+        });
+    replaced_.keep(std::move(stuck));
+    return;
+  } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): no thread can be started
+  } catch (const std::bad_alloc&) {     // NOLINT(bugprone-empty-catch): the same
+  }
+  static_cast<void>(late());
+}
+
+Status CheckpointSaver::Core::count(SaveJob& job) {
+  CopyRest late;
+  const Status counted = count_pieces(job, *options_.copier, late);
+  if (late) await_late(late);
+  return counted;
+}
+
+Status CheckpointSaver::Core::hash_held(SaveJob& job) {
+  CopyRest late;
+  const Status hashed = hash_copies(job, *options_.copier, late);
+  if (late) await_late(late);
+  return hashed;
 }
 
 /// Agrees with the other ranks on the save, and if needed on who stores what.
@@ -315,7 +357,7 @@ Result<Verdict> CheckpointSaver::Core::agree_and_plan(SaveJob& job) {
       MutexLock lock(mutex_);
       shared_number = must_count ? 0 : sharing_.number_for(job.keys);
     }
-    if (planned.ok() && shared_number == 0) planned = count_pieces(job, *options_.copier);
+    if (planned.ok() && shared_number == 0) planned = count(job);
     BeginMessage message = begin(job, planned);
     message.shared_number = shared_number;
     const Status placed = introduce_place(job, message);
@@ -328,7 +370,7 @@ Result<Verdict> CheckpointSaver::Core::agree_and_plan(SaveJob& job) {
       // All ranks count the same verdicts.
       if (++lock_count > kLockRoundsMax)
         return Status(Code::unavailable, "the directories of the ranks keep changing");
-      if (planned.ok()) planned = check_not_shared(options_, verdict, rank);
+      if (planned.ok()) planned = check_not_shared(options_, caller_ops_, verdict, rank);
       leads_place_ = planned.ok() && rank > 0 && leads_place(verdict.places, rank);
       continue;
     }
@@ -347,19 +389,34 @@ Result<Verdict> CheckpointSaver::Core::agree_and_plan(SaveJob& job) {
   }
 }
 
+/// agree_and_plan(), with a deadline for the calls to the filesystem: a second later than the
+/// others, so that a save that has waited for the lock can tell who holds it.
+Result<Verdict> CheckpointSaver::Core::agree_in_time(SaveJob& job) {
+  constexpr nanoseconds kLastCalls = std::chrono::seconds(1);
+  if (leader_ == nullptr) return agree_and_plan(job);
+  const Status begun = caller_ops_.begin(deadline_after(kLastCalls, job.device_deadline));
+  if (job.request.refusal.ok()) job.request.refusal = begun;
+  const struct End {
+    TimedFileOps& ops;
+    ~End() { ops.end(); }
+  } end{caller_ops_};
+  return agree_and_plan(job);
+}
+
 Result<PendingSave> CheckpointSaver::Core::save(SaveRequest request) {
   auto job = std::make_shared<SaveJob>();
   job->deadline = deadline_after(request.deadline.value_or(options_.deadline));
   job->request = std::move(request);
   job->pending = std::make_shared<PendingState>(job->request.step);
+  job->device_deadline = answer_deadline(job->deadline, coordinator_.world_size());
   // The other ranks get a refusal in agree_and_plan().
   if (job->request.refusal.ok()) job->request.refusal = replaced_.check();
   if (job->request.refusal.ok())
     job->request.refusal =
-        options_.copier->begin(job->request.tensors, job->request.devices, job->deadline);
+        options_.copier->begin(job->request.tensors, job->request.devices, job->device_deadline);
   const std::string context = "save step " + std::to_string(job->request.step);
   if (coordinator_.world_size() > 1) job->keys = piece_keys(job->request.tensors);
-  const Result<Verdict> verdict = agree_and_plan(*job);
+  const Result<Verdict> verdict = agree_in_time(*job);
   settle(verdict.ok() ? *verdict : Verdict(), job->deadline);
   if (!verdict.ok()) return verdict.status().with_context(context);
   switch (verdict->action) {
@@ -394,7 +451,7 @@ Status CheckpointSaver::Core::stage(const Job& job) {
   }
   const std::uint64_t whole = staging_bytes(job->layout);
   STOKER_ASSIGN(job->arena, memory_.take(memory_.grant_bytes(whole), job->deadline));
-  STOKER_TRY(hash_copies(*job, *options_.copier));
+  STOKER_TRY(hash_held(*job));
   job->staging = std::make_unique<Staging>(job->layout, job->arena->bytes());
   return {};
 }

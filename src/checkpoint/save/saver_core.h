@@ -19,6 +19,7 @@
 #include "checkpoint/save/save_worker.h"
 #include "checkpoint/save/sharing.h"
 #include "checkpoint/staging/fills.h"
+#include "checkpoint/staging/layout_planner.h"
 #include "checkpoint/staging/staging_memory.h"
 #include "checkpoint/staging/stuck_writes.h"
 #include "io/engine/rate_limiter.h"
@@ -66,9 +67,13 @@ class CheckpointSaver::Core {
         pending;  ///< The PendingSave with this error; null if none.
   };
 
-  Status plan(SaveJob& job) const;
+  Status plan(SaveJob& job);
   Status divide(SaveJob& job) const;
   Result<Verdict> agree_and_plan(SaveJob& job);
+  Result<Verdict> agree_in_time(SaveJob& job);
+  Status count(SaveJob& job);
+  Status hash_held(SaveJob& job);
+  void await_late(const CopyRest& late);
   Status introduce_place(SaveJob& job, BeginMessage& message);
   BeginMessage begin(const SaveJob& job, const Status& planned);
   Result<Verdict> agree(SaveJob& job, const BeginMessage& message);
@@ -94,13 +99,16 @@ class CheckpointSaver::Core {
   EndMessage work(SaveWorker& worker, const Job& job);
 
   const SaverOptions options_;
-  TimedFileOps writer_ops_;  // used by the writer's thread
+  TimedFileOps caller_ops_;  // limits the calls of save()
+  TimedFileOps writer_ops_;  // limits those of the writer's thread
   Coordinator& coordinator_;
   RateLimiter limiter_;
   StagingMemory memory_;
-  StuckWrites replaced_{memory_};  // saves that a device still fills; used by the caller's thread
+  StuckWrites replaced_{memory_};  // what devices still use; of the caller's thread
   const std::shared_ptr<Fills> fills_ = std::make_shared<Fills>();
-  mutable SaveMemory learned_;
+  SaveMemory learned_;
+  LayoutPlanner plain_layouts_;  // used by the caller's thread, as the next one
+  LayoutPlanner grouped_layouts_;
   std::unique_ptr<SaveLeader> leader_;  // on rank 0, and on all ranks if disks are private
   bool leads_place_ = false;            // the first of its place, and not rank 0
   SaveRounds rounds_;                   // used by the caller's thread

@@ -39,7 +39,8 @@ class ThreadedCopier final : public TensorCopier {
     return staging.status();
   }
 
-  Result<std::vector<Digest128>> digests(std::span<const SaveTensor> tensors) override {
+  Result<std::vector<Digest128>> digests(std::span<const SaveTensor> tensors,
+                                         CopyRest& /*late*/) override {
     std::vector<Digest128> found(tensors.size());
     std::vector<Status> failures(tensors.size());
     std::atomic<std::size_t> next = 0;
@@ -119,8 +120,9 @@ class HostCopier final : public TensorCopier {
               Staging& staging) override {
     return copier_.copy(layout, tensors, staging);
   }
-  Result<std::vector<Digest128>> digests(std::span<const SaveTensor> tensors) override {
-    return copier_.digests(tensors);
+  Result<std::vector<Digest128>> digests(std::span<const SaveTensor> tensors,
+                                         CopyRest& late) override {
+    return copier_.digests(tensors, late);
   }
 
  private:

@@ -34,8 +34,8 @@ class TensorCopier {
   virtual Status check(std::span<const SaveTensor> /*tensors*/) const { return {}; }
 
   /// Called first in every save: afterwards the caller gives its streams no work until save()
-  /// returns. An error fails the save. This and begin_copy() wait for devices until `deadline`, and
-  /// not longer.
+  /// returns. An error fails the save. This, digests() and begin_copy() wait for devices until
+  /// `deadline`, and not longer.
   virtual Status begin(std::span<const SaveTensor> /*tensors*/, const DeviceUse& /*use*/,
                        Deadline /*deadline*/) {
     return {};
@@ -69,8 +69,12 @@ class TensorCopier {
   }
 
   /// Returns the XXH3-128 of each tensor's bytes, as copy() would write them. Nothing reads the
-  /// tensors after the return.
-  virtual Result<std::vector<Digest128>> digests(std::span<const SaveTensor> tensors) = 0;
+  /// tensors after the return, with one exception: if a device has not answered by
+  /// the deadline of begin(), the call fails with `unavailable` and sets `late`, which waits until
+  /// the device does nothing for the call any more. `late` is called once, by any thread, while the
+  /// copier lives.
+  virtual Result<std::vector<Digest128>> digests(std::span<const SaveTensor> tensors,
+                                                 CopyRest& late) = 0;
 };
 
 /// Returns `invalid_argument`, with the name, if a tensor has elements and no data.

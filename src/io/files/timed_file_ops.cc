@@ -93,7 +93,7 @@ TimedFileOps::~TimedFileOps() {
 
 Status TimedFileOps::begin(Deadline deadline) {
   deadline_ = deadline;
-  has_begun_ = true;
+  limited_ = std::this_thread::get_id();
   if (helper_ != nullptr && !helper_->is_idle()) stuck_.push_back(std::move(helper_));
   std::erase_if(stuck_, [](const std::unique_ptr<Helper>& helper) { return helper->is_idle(); });
   if (stuck_.size() >= kStuckMax)
@@ -112,7 +112,7 @@ Status TimedFileOps::begin(Deadline deadline) {
 // The thread shares ownership of the answer, because it may return after the caller has given up.
 template <typename Answer>
 Answer TimedFileOps::run(const char* op, const std::string& path, std::function<Answer()> call) {
-  if (!has_begun_) return call();
+  if (!is_limited()) return call();
   // Without a helper begin() has failed.
   const bool was_late = Clock::now() >= deadline_;
   if (helper_ == nullptr || !helper_->is_idle()) return timed_out(op, path, was_late);
@@ -158,6 +158,7 @@ Status TimedFileOps::fsync(int fd) {
   return run<Status>("fsync", "", [&target = target_, fd] { return target.fsync(fd); });
 }
 Status TimedFileOps::close(UniqueFd fd) {
+  if (!is_limited()) return target_.close(std::move(fd));
   Helper* stuck = helper_ != nullptr && !helper_->is_idle() ? helper_.get() : nullptr;
   if (helper_ == nullptr && !stuck_.empty()) stuck = stuck_.back().get();  // begin() has failed
   if (stuck != nullptr) {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "base/clock.h"
@@ -12,14 +14,17 @@ namespace stoker {
 
 /// Performs the calls of another FileOps on a separate thread, so that a call which hangs in the
 /// kernel, as on a dead server or disk, can be abandoned: it fails with ETIMEDOUT at the deadline.
-/// Whether such a call was performed, or still will be, is unknown. Before the first begin(), calls
-/// run on the caller's thread without a deadline.
+/// Whether such a call was performed, or still will be, is unknown.
+///
+/// The deadline is for the calls of the thread that has called begin(), until it calls end(). Other
+/// calls run on the thread that makes them, without a deadline.
 ///
 /// After a timeout every call fails at once in the same way, until begin() finds that the thread
 /// has returned, or starts another. The destructor does not wait: threads that are still stuck are
 /// kept until the process ends.
 ///
-/// Thread safety: one thread at a time.
+/// Thread safety: begin() and end() from one thread at a time; other methods from any thread, if
+/// the target allows that.
 class TimedFileOps final : public FileOps {
  public:
   explicit TimedFileOps(FileOps& target);
@@ -27,9 +32,12 @@ class TimedFileOps final : public FileOps {
   TimedFileOps(const TimedFileOps&) = delete;
   TimedFileOps& operator=(const TimedFileOps&) = delete;
 
-  /// Sets the deadline of the calls that follow. `unavailable` if two earlier calls are stuck
-  /// already, or if no thread can be started; then every call fails at once until the next begin().
+  /// Sets the deadline of this thread's calls that follow. `unavailable` if two earlier calls are
+  /// stuck already, or if no thread can be started; then every call fails at once until the next
+  /// begin().
   Status begin(Deadline deadline);
+  /// Calls have no deadline any more.
+  void end() noexcept { limited_ = std::thread::id(); }
 
   Result<UniqueFd> open(const PathAt& path, int flags) override;
   Result<std::size_t> pwrite(int fd, std::span<const std::byte> data,
@@ -57,12 +65,13 @@ class TimedFileOps final : public FileOps {
  private:
   class Helper;
 
+  bool is_limited() const noexcept { return limited_ == std::this_thread::get_id(); }
   template <typename Answer>
   Answer run(const char* op, const std::string& path, std::function<Answer()> call);
 
   FileOps& target_;
   Deadline deadline_ = Deadline::max();
-  bool has_begun_ = false;
+  std::atomic<std::thread::id> limited_ = {};  // the thread whose calls have the deadline
   std::unique_ptr<Helper> helper_;
   std::vector<std::unique_ptr<Helper>> stuck_;
 };

@@ -18,7 +18,11 @@ class GpuBenchTest : public ::testing::Test {
     return run_gpu_bench({.path = directory_.path(),
                           .sizes = {GpuBenchOptions::kBytesMin + 5000},
                           .threads = 3,
-                          .sysfs = directory_.path()},
+                          .sysfs = directory_.path(),
+                          .direct = {.find_library = []() -> Result<const CuFile*> {
+                                       return Status(Code::unsupported, "no library here");
+                                     },
+                                     .sysfs = directory_.path()}},
                          fake_.table(), posix_file_ops(), {}, stop);
   }
 
@@ -39,10 +43,14 @@ TEST_F(GpuBenchTest, copies_and_reads_are_measured_and_everything_is_freed) {
 
   const std::string text = render_gpu_text(*report);
   EXPECT_NE(text.find("link: unknown"), std::string::npos) << text;
-  EXPECT_NE(text.find("cuFile                           not measured"), std::string::npos) << text;
+  EXPECT_NE(text.find("cuFile                           no direct reads: no library here"),
+            std::string::npos)
+      << text;
   const auto json = nlohmann::json::parse(render_gpu_json(*report));
   EXPECT_EQ(json["cases"].size(), 6U);
   EXPECT_EQ(json["cufile"]["measured"], false);
+  EXPECT_EQ(json["cufile"]["direct"], false);
+  EXPECT_EQ(json["cufile"]["why"], "no library here");
   EXPECT_TRUE(json["link"].is_null());
 }
 

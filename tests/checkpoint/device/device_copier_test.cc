@@ -208,12 +208,14 @@ TEST_F(DeviceCopierTest, digests_are_those_of_the_bytes) {
   std::vector<SaveTensor> tensors = {on_device("a", values[0], 0), host.view(),
                                      on_device("b", values[1], 1), on_device("n", values[2], 1)};
   ASSERT_TRUE(copier->begin(tensors, {}, Deadline::max()).ok());
-  const Result<std::vector<Digest128>> found = copier->digests(tensors);
+  CopyRest late;
+  const Result<std::vector<Digest128>> found = copier->digests(tensors, late);
   ASSERT_TRUE(found.ok()) << found.status().message();
   EXPECT_EQ((*found)[0], xxh3_128(std::as_bytes(std::span(values[0]))));
   EXPECT_EQ((*found)[1], xxh3_128(std::as_bytes(std::span(host.values))));
   EXPECT_EQ((*found)[2], xxh3_128(std::as_bytes(std::span(values[1]))));
   EXPECT_EQ((*found)[3], xxh3_128({}));
+  EXPECT_FALSE(late);
   EXPECT_EQ(fake_.unregistered_copies(), 0U);
 }
 

@@ -6,7 +6,7 @@
 namespace stoker::testing {
 namespace {
 
-constexpr std::size_t kCallsMax = 1000;
+constexpr std::size_t kReadCallsMax = 1000;
 
 class DeviceReadFaultsTest : public DeviceReadsFixture,
                              public ::testing::WithParamInterface<FakeDriver::Fault> {
@@ -34,12 +34,12 @@ TEST_P(DeviceReadFaultsTest, a_read_fails_or_its_bytes_are_right) {
     tensors.push_back(random_tensor("s" + std::to_string(i), TensorType::u8, {100 + i}, i));
   write(std::move(tensors));
   std::size_t number = 0;
-  while (number < kCallsMax && read_with_fault(number)) {
+  while (number < kReadCallsMax && read_with_fault(number)) {
     ++number;
     if (HasFailure()) FAIL() << "call " << number - 1;
   }
   EXPECT_GT(number, 30U);
-  EXPECT_LT(number, kCallsMax);
+  EXPECT_LT(number, kReadCallsMax);
 }
 
 INSTANTIATE_TEST_SUITE_P(Faults, DeviceReadFaultsTest,

@@ -74,21 +74,63 @@ TEST_F(SnapshotTest, what_does_not_fit_is_copied_before_the_save_returns) {
   expect_saved(1, "h", host.values);
 }
 
-TEST_F(SnapshotTest, without_memory_or_through_a_ring_the_save_waits_for_its_copies) {
-  for (const bool is_ring : {false, true}) {
+TEST_F(SnapshotTest, without_memory_the_save_waits_for_its_copies) {
+  const auto saver = make_saver(options());
+  const Result<PendingSave> pending =
+      saver->save(request(1, {on_device("w", iota(5 * kMiB, 1))}, 0));
+  ASSERT_TRUE(pending.ok());
+  EXPECT_TRUE(pending->is_released());
+  ASSERT_TRUE(saver->close().ok());
+  expect_saved(1, "w", iota(5 * kMiB, 1));
+  EXPECT_EQ(fake_.count_of("memcpy_dtod_async"), 0U);
+}
+
+TEST_F(SnapshotTest, a_save_through_a_ring_leaves_the_device_later_with_what_is_in_host_memory) {
+  SaverOptions small = options();
+  small.memory_bytes = 1;
+  const auto saver = make_saver(std::move(small));
+  const SaveTensor w = on_device("w", iota(5 * kMiB, 1));
+  const SaveTensor v = on_device("v", iota(3 * kMiB + 1, 7), 1);
+  std::vector<float> counts = {0, 1, 2, 3, 4, 5};
+  SaveTensor h{.name = "h",  // every second one
+               .type = TensorType::f32,
+               .shape = {3},
+               .data = reinterpret_cast<const std::byte*>(counts.data()),
+               .strides_bytes = {8}};
+  fake_.hold(0, current_);
+  const Result<PendingSave> pending = saver->save(request(1, {w, v, h}, 100 * kMiB));
+  ASSERT_TRUE(pending.ok()) << pending.status().message();
+  EXPECT_TRUE(pending->is_staged());
+  EXPECT_FALSE(pending->is_released());
+  fake_.enqueue_write(0, current_, pointer_of(w), raw(iota(5 * kMiB, 3)));
+  counts.assign(counts.size(), -1);
+  fake_.release();
+  ASSERT_TRUE(saver->close().ok());
+  expect_saved(1, "w", iota(5 * kMiB, 1));
+  expect_saved(1, "v", iota(3 * kMiB + 1, 7));
+  expect_saved(1, "h", {0, 2, 4});
+  for (const std::weak_ptr<void>& lent : lent_) EXPECT_TRUE(lent.expired());
+}
+
+TEST_F(SnapshotTest, a_save_through_a_ring_takes_a_snapshot_of_everything_or_none) {
+  const OwnedTensor large = counted("h", kMiB + 1, 2);  // more than a chunk, in host memory
+  for (const bool has_large : {false, true}) {
     const TempDir dir;
-    SaverOptions own = options(dir.path());
-    if (is_ring) own.memory_bytes = 1;
-    const auto saver = make_saver(std::move(own));
-    const Result<PendingSave> pending =
-        saver->save(request(1, {on_device("w", iota(5 * kMiB, 1))}, is_ring ? 100 * kMiB : 0));
+    SaverOptions small = options(dir.path());
+    small.memory_bytes = 1;
+    const auto saver = make_saver(std::move(small));
+    SaveRequest own = request(1, {on_device("w", iota(5 * kMiB, 1))}, kMiB);
+    if (has_large) own.tensors.push_back(large.view());
+    const Result<PendingSave> pending = saver->save(std::move(own));
     ASSERT_TRUE(pending.ok());
     EXPECT_TRUE(pending->is_released());
     ASSERT_TRUE(saver->close().ok());
     expect_saved(1, "w", iota(5 * kMiB, 1), dir.path());
-    EXPECT_EQ(fake_.count_of("memcpy_dtod_async"), 0U);
-    EXPECT_EQ(lent_.size(), 1U);  // a save through a ring asks for no memory
+    if (has_large) expect_saved(1, "h", large.values, dir.path());
   }
+  EXPECT_EQ(fake_.count_of("memcpy_dtod_async"), 0U);
+  EXPECT_EQ(lent_.size(), 1U);  // the second asks for none
+  EXPECT_TRUE(lent_.at(0).expired());
 }
 
 TEST_F(SnapshotTest, small_tensors_of_two_devices_are_gathered_into_it) {

@@ -184,6 +184,60 @@ TEST_F(StuckWriteTest, a_sync_that_never_ends_fails_its_save_and_no_other) {
   EXPECT_TRUE(saver->close().ok());
 }
 
+/// The sync of that number, of a file or a directory, does not come back.
+class HangingOnce final : public ForwardingFileOps {
+ public:
+  HangingOnce(std::shared_ptr<testing::StuckDevice> device, int number)
+      : ForwardingFileOps(posix_file_ops()), device_(std::move(device)), number_(number) {}
+
+  Status fdatasync(int fd) override {
+    STOKER_TRY(hang());
+    return ForwardingFileOps::fdatasync(fd);
+  }
+  Status fsync_dir(const PathAt& path) override {
+    STOKER_TRY(hang());
+    return ForwardingFileOps::fsync_dir(path);
+  }
+
+ private:
+  Status hang() {
+    if (count_.fetch_add(1) != number_) return {};
+    const std::shared_ptr<testing::StuckDevice> device = device_;  // the test may end first
+    device->await(kForever);
+    return Status::from_errno(EIO, "fsync", "");
+  }
+
+  std::shared_ptr<testing::StuckDevice> device_;
+  const int number_;
+  std::atomic<int> count_ = 0;
+};
+
+// The lock is taken on the caller's thread, by a few syncs.
+TEST_F(StuckWriteTest, a_sync_that_never_ends_while_the_lock_is_taken_fails_that_save_alone) {
+  // Never freed: the thread of the stuck sync may outlive the test.
+  static auto& kept = *new std::vector<std::unique_ptr<HangingOnce>>();
+  int hung_count = 0;
+  for (bool is_of_lock = true; is_of_lock; ++hung_count) {
+    const testing::TempDir dir;
+    HangingOnce& ops = *kept.emplace_back(std::make_unique<HangingOnce>(device_, hung_count));
+    SaverOptions options = quiet_options(dir.path());
+    options.ops = &ops;
+    const std::unique_ptr<CheckpointSaver> saver = testing::make_saver(std::move(options));
+    SaveRequest request = request_of(10, tensors_);
+    request.deadline = std::chrono::milliseconds(1);
+    const Result<PendingSave> first = saver->save(std::move(request));
+    is_of_lock = !first.ok() && first.status().os_error() == ETIMEDOUT;
+    if (!is_of_lock) break;
+    const Result<PendingSave> next = saver->save(request_of(20, tensors_));
+    ASSERT_TRUE(next.ok()) << hung_count << " " << next.status().message();
+    EXPECT_TRUE(next->wait().ok()) << hung_count << " " << next->wait().message();
+    testing::expect_whole(dir.file("step-000000000020"));
+    EXPECT_TRUE(saver->close().ok());
+  }
+  EXPECT_GE(hung_count, 2);
+  device_->come_back();
+}
+
 /// The sync after a crash point of the commit, of a file or a directory, does not come back, once.
 class HangingCommit final : public ForwardingFileOps {
  public:

@@ -79,7 +79,8 @@ class DeviceCopier final : public TensorCopier {
     return staging.status();
   }
 
-  Result<std::vector<Digest128>> digests(std::span<const SaveTensor> tensors) override {
+  Result<std::vector<Digest128>> digests(std::span<const SaveTensor> tensors,
+                                         CopyRest& /*late*/) override {
     std::vector<Digest128> found(tensors.size());
     for (std::size_t i = 0; i < tensors.size(); ++i)
       streams_[i % 2].enqueue([this, &tensor = tensors[i], &digest = found[i]] {

@@ -95,7 +95,7 @@ class RudeCopier final : public TensorCopier {
     if (calls_++ == 0) throw std::runtime_error("the device was lost");
     return Status(Code::io_error, "the device is still lost");
   }
-  Result<std::vector<Digest128>> digests(std::span<const SaveTensor>) override {
+  Result<std::vector<Digest128>> digests(std::span<const SaveTensor>, CopyRest&) override {
     return Status(Code::io_error, "the device is still lost");
   }
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <string>
+#include <thread>
 
 #include "io/files/forwarding_file_ops.h"
 #include "support/stuck_engine.h"
@@ -96,6 +97,22 @@ TEST(TimedFileOpsTest, a_call_that_begins_after_the_deadline_is_not_what_took_th
   EXPECT_NE(ops.fsync(fd->get()).message().find("the deadline passed before fsync"),
             std::string::npos);
   device.come_back();
+}
+
+TEST(TimedFileOpsTest, only_the_thread_that_has_begun_has_a_deadline_and_only_until_its_end) {
+  const testing::TempDir dir;
+  StuckDevice device;
+  HangingSyncs hanging(device);
+  TimedFileOps ops(hanging);
+  const Result<UniqueFd> fd = posix_file_ops().open(dir.file("a"), O_RDWR | O_CREAT);
+  ASSERT_TRUE(fd.ok());
+  ASSERT_TRUE(ops.begin(Clock::now()).ok());
+  EXPECT_EQ(ops.info_of(dir.file("a")).status().os_error(), ETIMEDOUT);
+  {
+    const std::jthread other([&] { EXPECT_TRUE(ops.info_of(dir.file("a")).ok()); });
+  }
+  ops.end();
+  EXPECT_TRUE(ops.info_of(dir.file("a")).ok());
 }
 
 TEST(TimedFileOpsTest, its_end_does_not_wait_for_the_device) {

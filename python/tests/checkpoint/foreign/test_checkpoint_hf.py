@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import stoker
+from fork_server import ForkedPython
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch")
 _STOKER = Path(__file__).parents[4] / "build" / "release" / "stoker"
@@ -132,7 +133,7 @@ with stoker.Checkpointer(sys.argv[1], rank=int(sys.argv[2]), world_size=2) as sa
     saver.save(1, ema={"w": w}, model={"w": w}).wait()
 """
     folder = str(tmp_path / "run")
-    ranks = [subprocess.Popen([sys.executable, "-c", program, folder, str(r)]) for r in (0, 1)]
+    ranks = [ForkedPython([sys.executable, "-c", program, folder, r]) for r in (0, 1)]
     assert [rank.wait(timeout=120) for rank in ranks] == [0, 0]
     ran = export(tmp_path / "run", tmp_path / "out", "--json")
     assert ran.returncode == 0, ran.stderr
@@ -151,7 +152,7 @@ with stoker.Checkpointer(sys.argv[1], rank=rank, world_size=2) as saver:
     saver.save(1, model={"w": np.arange(3.0) + rank}).wait()
 """
     folder = str(tmp_path / "run")
-    ranks = [subprocess.Popen([sys.executable, "-c", program, folder, str(r)]) for r in (0, 1)]
+    ranks = [ForkedPython([sys.executable, "-c", program, folder, r]) for r in (0, 1)]
     assert [rank.wait(timeout=120) for rank in ranks] == [0, 0]
     refused = export(tmp_path / "run", tmp_path / "no", "--only", "model.", "--strip", "model.")
     advice = "choose one with --rank 0, or give --hf for the model that all ranks share"
@@ -172,7 +173,7 @@ with stoker.Checkpointer(sys.argv[1], rank=rank, world_size=2) as saver:
     saver.save(1, model={"w": np.arange(3.0), "b": np.full(2, rank)}, ema={"w": np.ones(2)}).wait()
 """
     run = tmp_path / "run"
-    ranks = [subprocess.Popen([sys.executable, "-c", program, str(run), str(r)]) for r in (0, 1)]
+    ranks = [ForkedPython([sys.executable, "-c", program, run, r]) for r in (0, 1)]
     assert [rank.wait(timeout=120) for rank in ranks] == [0, 0]
     out = tmp_path / "out.safetensors"
     for only, told in {

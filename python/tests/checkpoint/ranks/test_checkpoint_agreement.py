@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import stoker
+from fork_server import ForkedPython
 
 _PATIENCE_S = 120.0
 _PROGRAM = """
@@ -48,8 +49,8 @@ def _on_two(folder: Path, body: str, deadline: float = 600) -> list[list[Any]]:
     lines = "\n".join(f"    {line}" for line in body.strip().splitlines())
     program = _PROGRAM.format(body=lines, deadline=deadline)
     ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", program, str(folder), str(rank)],
+        ForkedPython(
+            [sys.executable, "-c", program, folder, rank],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import stoker
+from fork_server import ForkedPython
 
 torch = pytest.importorskip("torch")
 
@@ -78,8 +79,9 @@ def _free_port() -> int:
 def _run(program: str, folder: Path, what: str, world: int = 2) -> list[str]:
     port = str(_free_port())
     ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", program, str(folder), what],
+        ForkedPython(
+            [sys.executable, "-c", program, folder, what],
+            torch=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import stoker
+from fork_server import torchrun
 
 _PROGRAM = r"""
 import sys
@@ -269,19 +267,11 @@ def test_what_torch_distributes_is_saved_once_and_restored(tmp_path: Path) -> No
     pytest.importorskip("torch")
     (tmp_path / "program.py").write_text(_PROGRAM)
     run = tmp_path / "run"
-    ran = subprocess.run(
-        [
-            *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
-            *("--nproc-per-node=2", str(tmp_path / "program.py"), str(run)),
-        ],
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+    status, out, errors = torchrun(
+        "--standalone", "--nproc-per-node=2", tmp_path / "program.py", run
     )
-    assert ran.returncode == 0, ran.stderr[-6000:]
-    assert ran.stdout.count("all is well") == 2
+    assert status == 0, errors[-6000:]
+    assert out.count("all is well") == 2
     buffers = stoker.load(run / "step-000000000001")
     assert "model.running_mean" in buffers, "one for all ranks"
     apart = stoker.load(run / "step-000000000002")

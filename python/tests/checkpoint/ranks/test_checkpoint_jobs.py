@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import stoker
+from fork_server import ForkedPython
 
 _PAIRS = int(os.environ.get("STOKER_JOB_PAIRS", "10"))  # more in `make crash`
 
@@ -45,20 +46,28 @@ print(json.dumps(said), flush=True)
 
 # Starts the ranks of a job as torchrun does: itself their parent, the rank in the environment.
 _LAUNCHER = r"""
-import json, os, subprocess, sys
+import json, os, sys
 program, commands, variables = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
-ranks = []
+ranks, lines = [], []
 for rank, arguments in enumerate(commands):
-    environment = dict(os.environ)
-    if variables is not None:
-        environment |= variables | {"RANK": str(rank), "WORLD_SIZE": str(len(commands))}
-    ranks.append(subprocess.Popen([sys.executable, "-c", program, *arguments],
-                                  stdin=subprocess.PIPE, env=environment))
+    line = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.dup2(line[0], 0)
+        for end in (*line, *lines):
+            os.close(end)
+        if variables is not None:
+            os.environ.update(variables, RANK=str(rank), WORLD_SIZE=str(len(commands)))
+        sys.argv = ["-c", *arguments]
+        exec(compile(program, "<string>", "exec"), {"__name__": "__main__"})
+        sys.exit()
+    os.close(line[0])
+    ranks.append(child)
+    lines.append(line[1])
 sys.stdin.readline()
-for rank in ranks:
-    rank.stdin.write(b"begin\n")
-    rank.stdin.flush()
-sys.exit(max(rank.wait() for rank in ranks))
+for line in lines:
+    os.write(line, b"begin\n")
+sys.exit(max(os.waitstatus_to_exitcode(os.waitpid(rank, 0)[1]) for rank in ranks))
 """
 
 _TORCHRUN = {"TORCHELASTIC_RUN_ID": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
@@ -84,7 +93,7 @@ class Pair:
 
 def _spawn(command: list[str]) -> subprocess.Popen[str]:
     clean = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "MASTER_ADDR")}
-    return subprocess.Popen(
+    return ForkedPython(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=clean
     )
 
@@ -180,6 +189,7 @@ _CASES: dict[str, tuple[Callable[[Pair], list[dict[str, Any]]], str]] = {
 _STEPS = ((5, 5), (5, 9))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", [2, 3])
 @pytest.mark.parametrize("case", list(_CASES))
 def test_two_jobs_never_share_a_checkpoint(tmp_path: Path, case: str, world: int) -> None:

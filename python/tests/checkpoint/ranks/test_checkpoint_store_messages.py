@@ -263,10 +263,11 @@ def test_few_keys_stay_in_the_store(tmp_path: Path, server: Any, ranks: Any, on_
     assert len(left) <= 2, left
 
 
+@pytest.mark.slow
 def test_ranks_that_do_different_things_are_told_so(
     tmp_path: Path, server: Any, ranks: Any, on_all: Any
 ) -> None:
-    with ranks(tmp_path, 2, begin=_kept(server), deadline=5) as group:
+    with ranks(tmp_path, 2, begin=_kept(server), deadline=10) as group:
         group[0].tell("saver.restore(state=state)")
         group[1].tell(_SAVE.format(1))
         late, told = group[0].hear(), group[1].hear()

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import stoker
+from fork_server import ForkedPython, torchrun
 
 pytest.importorskip("torch.distributed")
 
@@ -70,7 +71,6 @@ def _prepare(folder: Path) -> Path:
     draw = np.random.default_rng(1)
     rows = ({"x.npy": draw.normal(size=4).astype(np.float32)} for _ in range(50))
     stoker.ingest(rows, folder / "shards")
-    (folder / "train.py").write_text(_TRAIN)
     return folder
 
 
@@ -89,12 +89,13 @@ def _free_port() -> int:
 
 
 def _start_ranks(folder: Path, harm: list[Any]) -> list[subprocess.Popen[str]]:
-    """Two ranks without a launcher, which starts faster."""
-    command = [sys.executable, str(folder / "train.py"), str(folder), json.dumps(harm)]
+    """Two ranks without a launcher."""
+    command = [sys.executable, "-c", _TRAIN, folder, json.dumps(harm)]
     world = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": "2"}
     return [
-        subprocess.Popen(
+        ForkedPython(
             command,
+            torch=True,
             env={**_environment(), **world, "RANK": str(rank)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -131,24 +132,19 @@ def test_a_rank_that_raises_and_one_that_is_killed_change_nothing(
     tmp_path: Path, unbroken: Any
 ) -> None:
     folder = _prepare(tmp_path / "run")
-    ran = subprocess.run(
-        [
-            *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2"),
-            *("--max-restarts=2", "--monitor-interval=0.1"),
-            *("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{_free_port()}"),
-            *(str(folder / "train.py"), str(folder), '[[5, "raise"], [11, "SIGKILL"]]'),
-        ],
+    (folder / "train.py").write_text(_TRAIN)
+    status, _, errors = torchrun(
+        *("--nproc-per-node=2", "--max-restarts=2", "--monitor-interval=0.1"),
+        *("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{_free_port()}"),
+        *(folder / "train.py", folder, '[[5, "raise"], [11, "SIGKILL"]]'),
         env=_environment(),
-        capture_output=True,
-        text=True,
         timeout=_PATIENCE_S,
-        check=False,
     )
-    assert ran.returncode == 0, ran.stderr
+    assert status == 0, errors
     ((attempt, first, last, reason, weights),) = _ends(folder)
     assert (attempt, last, reason) == (2, _STEPS, "")
     assert first > 5, "it continued where the second attempt had come to"
-    assert "ArithmeticError: once" in ran.stderr
+    assert "ArithmeticError: once" in errors
     assert weights == unbroken
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import stoker
+from fork_server import ForkedPython
 
 numpy_random: Any = np.random  # its stubs lack some functions
 
@@ -134,10 +135,10 @@ print(json.dumps([random.random(), np.random.rand()]))
 
 def ranks(folder: Path, what: str, count: int, job: str) -> tuple[list[list[float]], list[str]]:
     """What each rank draws after its save or restore, and what it logs."""
-    command = [sys.executable, "-c", _PROGRAM, str(folder), what]
+    command = [sys.executable, "-c", _PROGRAM, folder, what]
     processes = [
-        subprocess.Popen(
-            [*command, str(rank), str(count), job],
+        ForkedPython(
+            [*command, rank, count, job],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "gpu/cuda_driver.h"
+#include "gpu/cufile.h"
+
+namespace stoker {
+
+/// Whether bytes get from the drive under a directory to a GPU without passing through host memory.
+struct DirectReads {
+  bool are_real = false;
+  std::string reason;  ///< One line: what proves it, or what prevents it.
+};
+
+/// What probe_direct_reads() uses; tests have their own.
+struct DirectReadTools {
+  std::function<Result<const CudaDriver*>()> find_driver = CudaDriver::find;
+  std::function<Result<const CuFile*>()> find_library = CuFile::find;
+  std::string proc = "/proc";
+  std::string sysfs = "/sys";
+  std::string udev = "/run/udev";  ///< libcufile asks it which drives there are.
+};
+
+/// Tries it: cuFile reads a scratch file of 1 MiB in `directory` into memory of the device, and its
+/// own counters tell how. libcufile falls back to reads through host memory without a word, so that
+/// neither its presence nor a read that succeeds proves anything.
+///
+/// What rules it out is asked first, and costs nothing. Only if nothing does, libcufile is
+/// initialized, for the duration of the call; it may start threads and write `cufile.log` to the
+/// current directory. The device's context is created if this process has none. The scratch file is
+/// removed.
+///
+/// Thread safety: one call at a time in a process, and none during other uses of libcufile: its
+/// counters are those of the process.
+DirectReads probe_direct_reads(const std::string& directory, int device = 0,
+                               const DirectReadTools& tools = {});
+
+}  // namespace stoker

@@ -1,0 +1,223 @@
+# bash completion for stoker, written by `stoker completion bash`.
+_stoker() {
+  local command=stoker word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} i
+  local words= options= files=
+  # --option=value is three words.
+  if [[ $word == = ]]; then
+    word=
+  elif [[ $before == = ]]; then
+    before=${COMP_WORDS[COMP_CWORD - 2]}
+  fi
+  for ((i = 1; i < COMP_CWORD; ++i)); do
+    case "$command ${COMP_WORDS[i]}" in
+    "stoker bench" | \
+      "stoker bench disk" | \
+      "stoker bench cliff" | \
+      "stoker bench checkpoint" | \
+      "stoker bench gpu" | \
+      "stoker cat" | \
+      "stoker checkpoint" | \
+      "stoker checkpoint ls" | \
+      "stoker checkpoint show" | \
+      "stoker checkpoint verify" | \
+      "stoker checkpoint diff" | \
+      "stoker checkpoint export" | \
+      "stoker checkpoint import" | \
+      "stoker checkpoint prune" | \
+      "stoker checkpoint pin" | \
+      "stoker checkpoint unpin" | \
+      "stoker checkpoint annotate" | \
+      "stoker completion" | \
+      "stoker convert" | \
+      "stoker doctor" | \
+      "stoker index" | \
+      "stoker ls" | \
+      "stoker pack" | \
+      "stoker stats" | \
+      "stoker stream" | \
+      "stoker tune" | \
+      "stoker verify")
+      command+=" ${COMP_WORDS[i]}" ;;
+    esac
+  done
+  case $command in
+  "stoker")
+    options='-h --help --json --version'
+    words='bench cat checkpoint completion convert doctor help index ls pack stats stream tune verify'
+    ;;
+  "stoker bench")
+    options='-h --help'
+    words='disk cliff checkpoint gpu'
+    ;;
+  "stoker bench disk")
+    options='-h --help --size --quick --engine --policy --json -v --verbose --only --block --depth --time'
+    files=1
+    case $before in
+    --size | --engine | --policy | --only | --block | --depth | --time) options= files= ;;
+    esac
+    ;;
+  "stoker bench cliff")
+    options='-h --help --bytes --engine --policy --json -v --verbose'
+    files=1
+    case $before in
+    --bytes | --engine | --policy) options= files= ;;
+    esac
+    ;;
+  "stoker bench checkpoint")
+    options='-h --help --size --saves --json -v --verbose'
+    files=1
+    case $before in
+    --size | --saves) options= files= ;;
+    esac
+    ;;
+  "stoker bench gpu")
+    options='-h --help --size --device --threads --json -v --verbose'
+    files=1
+    case $before in
+    --size | --device | --threads) options= files= ;;
+    esac
+    ;;
+  "stoker cat")
+    options='-h --help --format --dtype -v --verbose'
+    files=1
+    case $before in
+    --format | --dtype) options= files= ;;
+    esac
+    ;;
+  "stoker checkpoint")
+    options='-h --help'
+    words='ls show verify diff export import prune pin unpin annotate'
+    ;;
+  "stoker checkpoint ls")
+    options='-h --help --verify --json'
+    files=1
+    ;;
+  "stoker checkpoint show")
+    options='-h --help --json'
+    files=1
+    ;;
+  "stoker checkpoint verify")
+    options='-h --help --step --all --json'
+    files=1
+    case $before in
+    --step) options= files= ;;
+    esac
+    ;;
+  "stoker checkpoint diff")
+    options='-h --help --json'
+    files=1
+    ;;
+  "stoker checkpoint export")
+    options='-h --help --hf --shard-size --only --strip --rank --json'
+    files=1
+    case $before in
+    --shard-size | --only | --strip | --rank) options= files= ;;
+    esac
+    ;;
+  "stoker checkpoint import")
+    options='-h --help --step --as --json'
+    files=1
+    case $before in
+    --step | --as) options= files= ;;
+    esac
+    ;;
+  "stoker checkpoint prune")
+    options='-h --help --keep-last --keep-every --keep-best --dry-run --json'
+    files=1
+    case $before in
+    --keep-last | --keep-every | --keep-best) options= files= ;;
+    esac
+    ;;
+  "stoker checkpoint pin")
+    options='-h --help --json'
+    files=1
+    ;;
+  "stoker checkpoint unpin")
+    options='-h --help --json'
+    files=1
+    ;;
+  "stoker checkpoint annotate")
+    options='-h --help --json'
+    files=1
+    ;;
+  "stoker completion")
+    options='-h --help'
+    words='bash zsh'
+    ;;
+  "stoker convert")
+    options='-h --help --format --samples-per-shard --shard-size --threads --shuffle-seed --prefix --task --json --source-format --dtype'
+    files=1
+    case $before in
+    --format | --samples-per-shard | --shard-size | --threads | --shuffle-seed | --prefix | --task | --source-format | --dtype) options= files= ;;
+    esac
+    ;;
+  "stoker doctor")
+    options='-h --help --json --role --set-stripe'
+    files=1
+    case $before in
+    --role) options= files= words='dataset checkpoint both' ;;
+    esac
+    ;;
+  "stoker help")
+    options='-h --help --man-pages'
+    case $before in
+    --man-pages) options= files=1 ;;
+    esac
+    ;;
+  "stoker index")
+    options='-h --help --format --dtype -v --verbose --checksums --rebuild --json'
+    files=1
+    case $before in
+    --format | --dtype) options= files= ;;
+    esac
+    ;;
+  "stoker ls")
+    options='-h --help --format --dtype -v --verbose --limit --json'
+    files=1
+    case $before in
+    --format | --dtype | --limit) options= files= ;;
+    esac
+    ;;
+  "stoker pack")
+    options='-h --help --format --samples-per-shard --shard-size --threads --shuffle-seed --prefix --task --json --from --dtype --sequence-length --hidden --classes --columns --where --key --json-columns --rename --schema --datasets --field --database --tokenizer --eod --lines --text-field --merge'
+    files=1
+    case $before in
+    --classes | --schema | --tokenizer | --merge) options= files=1 ;;
+    --format | --samples-per-shard | --shard-size | --threads | --shuffle-seed | --prefix | --task | --from | --dtype | --sequence-length | --columns | --where | --key | --json-columns | --rename | --datasets | --field | --database | --eod | --text-field) options= files= ;;
+    esac
+    ;;
+  "stoker stats")
+    options='-h --help --format --dtype -v --verbose --limit --json'
+    files=1
+    case $before in
+    --format | --dtype | --limit) options= files= ;;
+    esac
+    ;;
+  "stoker stream")
+    options='-h --help --format --dtype -v --verbose --batch-size --global-batch-size --shuffle --seed --tail --rank --world-size --step-ms --memory --engine --window --stride --extra --pack --threads --depth --policy --epochs --max-batches --print-keys --cursor-file --cursor-every --allow --json'
+    files=1
+    case $before in
+    --cursor-file) options= files=1 ;;
+    --format | --dtype | --batch-size | --global-batch-size | --shuffle | --seed | --tail | --rank | --world-size | --step-ms | --memory | --engine | --window | --stride | --extra | --pack | --threads | --depth | --policy | --epochs | --max-batches | --cursor-every | --allow) options= files= ;;
+    esac
+    ;;
+  "stoker tune")
+    options='-h --help --format --dtype -v --verbose --batch-size --global-batch-size --shuffle --seed --tail --rank --world-size --step-ms --memory --engine --time --cold --json'
+    files=1
+    case $before in
+    --format | --dtype | --batch-size | --global-batch-size | --shuffle | --seed | --tail | --rank | --world-size | --step-ms | --memory | --engine | --time) options= files= ;;
+    esac
+    ;;
+  "stoker verify")
+    options='-h --help --format --dtype --threads --json'
+    files=1
+    case $before in
+    --format | --dtype | --threads) options= files= ;;
+    esac
+    ;;
+  esac
+  [[ $word == -* || -z $words$files ]] || options=
+  COMPREPLY=($(compgen -W "$words $options" -- "$word"))
+  if [[ $files && ${#COMPREPLY[@]} == 0 ]]; then compopt -o default; fi
+}
+complete -F _stoker stoker

@@ -1,0 +1,431 @@
+#compdef stoker
+# zsh completion for stoker, written by `stoker completion zsh`.
+
+_stoker() {
+  local curcontext="$curcontext" state line
+  local -a commands=(
+    'bench:Measure storage the way training uses it.'
+    'cat:Print a sample, or one field of it.'
+    'checkpoint:List, check, compare, import, export, annotate, pin and prune checkpoints.'
+    'completion:Print a script with which a shell completes commands and options.'
+    'convert:Convert shards from one format to another.'
+    'doctor:Find what slows down or endangers training on this machine, and how to fix it.'
+    'help:Show this help, or that of a command: stoker help bench disk.'
+    'index:Build or show the index of a dataset, which locates every sample.'
+    'ls:List the samples of a dataset.'
+    'pack:Turn files into large shards, with checksums and an index.'
+    'stats:Show what is in a dataset: sizes, fields, classes, tokens.'
+    'stream:Run the loader over a dataset: print rates and waits, or the keys in order.'
+    'tune:Find the loader'\''s threads, depth and policy for this machine, by measuring.'
+    'verify:Check every byte of a dataset, and list what is damaged.'
+  )
+  _arguments -C \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--json[With --version: print one JSON object.]' \
+    '--version[Print the version, what it was built from and with, and the engine.]' \
+    '1:command:->command' \
+    '*::argument:->argument'
+  case $state in
+  command) _describe command commands ;;
+  argument)
+    case $words[1] in
+    bench) _stoker_bench ;;
+    cat) _stoker_cat ;;
+    checkpoint) _stoker_checkpoint ;;
+    completion) _stoker_completion ;;
+    convert) _stoker_convert ;;
+    doctor) _stoker_doctor ;;
+    help) _stoker ;;
+    index) _stoker_index ;;
+    ls) _stoker_ls ;;
+    pack) _stoker_pack ;;
+    stats) _stoker_stats ;;
+    stream) _stoker_stream ;;
+    tune) _stoker_tune ;;
+    verify) _stoker_verify ;;
+    esac ;;
+  esac
+}
+
+_stoker_bench() {
+  local curcontext="$curcontext" state line
+  local -a commands=(
+    'disk:Measure the disk under a directory: sequential and random transfers through the page cache, past it and by mmap, cold and warm; fsync; small files.'
+    'cliff:Write incompressible data until the drive becomes slower: how much it absorbs before that, both rates, and the limit that avoids the drop.'
+    'checkpoint:Save and restore checkpoints below a directory: how long a save blocks training, when it is durable, and how fast a restore is, cold and warm.'
+    'gpu:Measure how fast bytes reach a GPU and come back: from pinned and pageable memory, and from a file through a ring of pinned buffers, against what the PCI Express link can do.'
+  )
+  _arguments -C \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '1:command:->command' \
+    '*::argument:->argument'
+  case $state in
+  command) _describe command commands ;;
+  argument)
+    case $words[1] in
+    disk) _stoker_bench_disk ;;
+    cliff) _stoker_bench_cliff ;;
+    checkpoint) _stoker_bench_checkpoint ;;
+    gpu) _stoker_bench_gpu ;;
+    esac ;;
+  esac
+}
+
+_stoker_bench_disk() {
+  _arguments \
+    ':DIR:_files' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--size=[Size of the test file (default: 4GiB; 256MiB with --quick).]:TEXT:' \
+    '--quick[Finish in a few seconds instead of a minute.]' \
+    '--engine=[I/O engine: auto, uring, threads or sync (default: auto).]:TEXT:' \
+    '--policy=[Measure one policy: automatic, buffered, direct, drop_behind or mmap (default: compare buffered, direct and mmap).]:TEXT:' \
+    '--json[Print one JSON object instead of the table.]' \
+    '(-v --verbose)'{-v,--verbose}'[Print on stderr what is being measured.]' \
+    '*--only=[Cases to measure, comma-separated: seq_write, seq_read, rand_read, fsync, fdatasync, small_create, small_read.]:TEXT:' \
+    '--block=[Block size instead of the usual ones.]:TEXT:' \
+    '--depth=[Queue depth instead of the usual ones.]:UINT in [1 - 1024]:' \
+    '--time=[Maximum time per case (default: 1500ms; 120ms with --quick).]:TEXT:'
+}
+
+_stoker_bench_cliff() {
+  _arguments \
+    ':DIR:_files' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--bytes=[Maximum number of bytes to write (default: a quarter of the free space, up to 64GiB).]:TEXT:' \
+    '--engine=[I/O engine: auto, uring, threads or sync (default: auto).]:TEXT:' \
+    '--policy=[Cache policy: automatic, buffered, direct or drop_behind (default: automatic).]:TEXT:' \
+    '--json[Print one JSON object instead of text.]' \
+    '(-v --verbose)'{-v,--verbose}'[Print on stderr what is being measured.]'
+}
+
+_stoker_bench_checkpoint() {
+  _arguments \
+    ':DIR:_files' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--size=[Size of all tensors together (default: 4GiB).]:TEXT:' \
+    '--saves=[Number of saves (default: 3).]:UINT in [1 - 10000]:' \
+    '--json[Print one JSON object instead of text.]' \
+    '(-v --verbose)'{-v,--verbose}'[Print on stderr what is being measured.]'
+}
+
+_stoker_bench_gpu() {
+  _arguments \
+    ':DIR:_files' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--size=[Bytes to copy and read (default: 1GB, then 10GB).]:TEXT:' \
+    '--device=[Number of the GPU, from 0 (default: 0).]:UINT:' \
+    '--threads=[Threads that read the file (default: the cores, up to 16).]:UINT:' \
+    '--json[Print one JSON object instead of text.]' \
+    '(-v --verbose)'{-v,--verbose}'[Print on stderr what is being measured.]'
+}
+
+_stoker_cat() {
+  _arguments \
+    ':URI:_files' \
+    ':SAMPLE:' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--format=[Format of the shards (default: recognised by content): tar, tfrecord, mds, litdata, megatron, npy, raw, counted, shard001.]:TEXT:' \
+    '--dtype=[Element type of arrays without a header: uint16, int32, float32, ...]:TEXT:' \
+    '(-v --verbose)'{-v,--verbose}'[Show progress even if stderr is not a terminal.]'
+}
+
+_stoker_checkpoint() {
+  local curcontext="$curcontext" state line
+  local -a commands=(
+    'ls:List the checkpoints.'
+    'show:Show what is in a checkpoint: tensors, files, state.'
+    'verify:Check every byte, and list what is damaged.'
+    'diff:List the tensors in which two checkpoints differ, and by how much.'
+    'export:Write a checkpoint'\''s tensors as safetensors, or for torch.'
+    'import:Make a checkpoint from a safetensors file or a torch file.'
+    'prune:Remove checkpoints, except those that a rule keeps.'
+    'pin:Keep a checkpoint, whatever the rules say.'
+    'unpin:Undo `pin`.'
+    'annotate:Add values to a checkpoint.'
+  )
+  _arguments -C \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '1:command:->command' \
+    '*::argument:->argument'
+  case $state in
+  command) _describe command commands ;;
+  argument)
+    case $words[1] in
+    ls) _stoker_checkpoint_ls ;;
+    show) _stoker_checkpoint_show ;;
+    verify) _stoker_checkpoint_verify ;;
+    diff) _stoker_checkpoint_diff ;;
+    export) _stoker_checkpoint_export ;;
+    import) _stoker_checkpoint_import ;;
+    prune) _stoker_checkpoint_prune ;;
+    pin) _stoker_checkpoint_pin ;;
+    unpin) _stoker_checkpoint_unpin ;;
+    annotate) _stoker_checkpoint_annotate ;;
+    esac ;;
+  esac
+}
+
+_stoker_checkpoint_ls() {
+  _arguments \
+    ':DIR:_files' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--verify[Check every byte of each checkpoint.]' \
+    '--json[Print one JSON object.]'
+}
+
+_stoker_checkpoint_show() {
+  _arguments \
+    ':DIR:_files' \
+    ':STEP:' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--json[Print one JSON object.]'
+}
+
+_stoker_checkpoint_verify() {
+  _arguments \
+    ':DIR:_files' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--step=[Step number, `latest`, or the name of a directory in DIR.]:TEXT:' \
+    '--all[Check all checkpoints in DIR.]' \
+    '--json[Print one JSON object.]'
+}
+
+_stoker_checkpoint_diff() {
+  _arguments \
+    ':DIR:_files' \
+    ':A:' \
+    ':B:' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--json[Print one JSON object.]'
+}
+
+_stoker_checkpoint_export() {
+  _arguments \
+    ':DIR:_files' \
+    ':STEP:' \
+    ':OUT:_files' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--hf[Write the tree `model` as a directory in the layout of Hugging Face models.]' \
+    '--shard-size=[With --hf: largest size of a file (default: 5GiB).]:TEXT:' \
+    '*--only=[Export only tensors whose names begin with this; may be repeated.]:TEXT:' \
+    '*--strip=[Remove this from the beginning of names; may be repeated.]:TEXT:' \
+    '--rank=[Export the tensors of this rank: its own, and those that all ranks share.]:UINT:' \
+    '--json[Print one JSON object.]'
+}
+
+_stoker_checkpoint_import() {
+  _arguments \
+    ':DIR:_files' \
+    ':FILE:_files' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--step=[Step number to save it as.]:UINT:' \
+    '--as=[Name of the tree to save it as (default: state; for files of torch, the trees in them).]:TEXT:' \
+    '--json[Print one JSON object.]'
+}
+
+_stoker_checkpoint_prune() {
+  _arguments \
+    ':DIR:_files' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--keep-last=[Keep the N newest.]:UINT:' \
+    '--keep-every=[Keep steps that are multiples of N.]:UINT:' \
+    '--keep-best=[METRIC:min\[:N\] or METRIC:max\[:N\]: keep the N (default: 1) with the smallest or largest value.]:TEXT:' \
+    '--dry-run[List what would be removed, and remove nothing.]' \
+    '--json[Print one JSON object.]'
+}
+
+_stoker_checkpoint_pin() {
+  _arguments \
+    ':DIR:_files' \
+    ':STEP:' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--json[Print one JSON object.]'
+}
+
+_stoker_checkpoint_unpin() {
+  _arguments \
+    ':DIR:_files' \
+    ':STEP:' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--json[Print one JSON object.]'
+}
+
+_stoker_checkpoint_annotate() {
+  _arguments \
+    ':DIR:_files' \
+    ':STEP:' \
+    '*:VALUE:' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--json[Print one JSON object.]'
+}
+
+_stoker_completion() {
+  _arguments \
+    ':SHELL:(bash zsh)' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]'
+}
+
+_stoker_convert() {
+  _arguments \
+    ':SRC:_files' \
+    ':DST:_files' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--format=[Format of the shards: tar, tfrecord, mds, tokens (Megatron), counted (rows of one length) or shard001 (rows of one length).]:TEXT:' \
+    '--samples-per-shard=[Maximum number of samples in a shard (default: as many as its size allows).]:UINT:' \
+    '--shard-size=[Maximum size of a shard (default: 256MiB).]:TEXT:' \
+    '--threads=[Shards to write at a time (default: one for each core).]:UINT in [1 - 1024]:' \
+    '--shuffle-seed=[Shuffle the samples; the same seed gives the same shards.]:TEXT:' \
+    '--prefix=[Prefix of the shards'\'' names (default: shard); not for MDS, which has its own names.]:TEXT:' \
+    '--task=[I/N: pack part I (from 0) of N, so that N processes share the work: every N-th shard, or adjacent rows of what Python reads.]:TEXT:' \
+    '--json[Print one JSON object.]' \
+    '--source-format=[Format of SRC (default: recognised by content): raw, counted, ...]:TEXT:' \
+    '--dtype=[Element type of arrays without a header.]:TEXT:'
+}
+
+_stoker_doctor() {
+  _arguments \
+    '*:PATH:_files' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--json[Print one JSON object.]' \
+    '--role=[What the paths are for: dataset, checkpoint or both (default: both).]:{dataset,checkpoint,both}:(dataset checkpoint both)' \
+    '--set-stripe[Set the Lustre layout of each PATH, a directory, for its role: print the `lfs setstripe` command and run it.]'
+}
+
+_stoker_index() {
+  _arguments \
+    '*:URI:_files' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--format=[Format of the shards (default: recognised by content): tar, tfrecord, mds, litdata, megatron, npy, raw, counted, shard001.]:TEXT:' \
+    '--dtype=[Element type of arrays without a header: uint16, int32, float32, ...]:TEXT:' \
+    '(-v --verbose)'{-v,--verbose}'[Show progress even if stderr is not a terminal.]' \
+    '--checksums[Add a checksum for each sample, checked on every read; reads every byte once.]' \
+    '--rebuild[Rebuild the index even if it is up to date.]' \
+    '--json[Print one JSON object for each dataset.]'
+}
+
+_stoker_ls() {
+  _arguments \
+    '*:URI:_files' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--format=[Format of the shards (default: recognised by content): tar, tfrecord, mds, litdata, megatron, npy, raw, counted, shard001.]:TEXT:' \
+    '--dtype=[Element type of arrays without a header: uint16, int32, float32, ...]:TEXT:' \
+    '(-v --verbose)'{-v,--verbose}'[Show progress even if stderr is not a terminal.]' \
+    '--limit=[Samples to list of each dataset (default: all).]:UINT:' \
+    '--json[Print one JSON object for each sample.]'
+}
+
+_stoker_pack() {
+  _arguments \
+    ':SRC:_files' \
+    ':DST:_files' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--format=[Format of the shards: tar, tfrecord, mds, tokens (Megatron), counted (rows of one length) or shard001 (rows of one length).]:TEXT:' \
+    '--samples-per-shard=[Maximum number of samples in a shard (default: as many as its size allows).]:UINT:' \
+    '--shard-size=[Maximum size of a shard (default: 256MiB).]:TEXT:' \
+    '--threads=[Shards to write at a time (default: one for each core).]:UINT in [1 - 1024]:' \
+    '--shuffle-seed=[Shuffle the samples; the same seed gives the same shards.]:TEXT:' \
+    '--prefix=[Prefix of the shards'\'' names (default: shard); not for MDS, which has its own names.]:TEXT:' \
+    '--task=[I/N: pack part I (from 0) of N, so that N processes share the work: every N-th shard, or adjacent rows of what Python reads.]:TEXT:' \
+    '--json[Print one JSON object.]' \
+    '--from=[Kind of SRC (default: recognised): classes, tree, jsonl, tokens, raw, counted, shard001, parquet, petastorm, arrow, hf, hdf5, lmdb or text.]:TEXT:' \
+    '--dtype=[Element type of a .bin without a header: uint16, int32, ...]:TEXT:' \
+    '--sequence-length=[Cut token arrays into sequences of this many tokens.]:UINT:' \
+    '--hidden[Directories: pack hidden files and directories, too; their dot becomes "_" in keys.]' \
+    '--classes=[Class directories: a classes.json (of an earlier pack) with the numbers.]:TEXT:_files' \
+    '--columns=[Parquet, Arrow: columns to pack, comma-separated (default: all).]:TEXT:' \
+    '--where=[Parquet, Arrow: rows to pack, such as "label < 10 and split == '\''train'\''".]:TEXT:' \
+    '--key=[Parquet, Arrow, HDF5: the column with the keys (default: the row'\''s number).]:TEXT:' \
+    '--json-columns=[Parquet, Arrow: a,b: store these columns as JSON, whatever their type.]:TEXT:' \
+    '--rename=[Parquet, Arrow, HDF5: OLD=NEW,...: names of fields in the shards.]:TEXT:' \
+    '--schema=[Petastorm: JSON file that describes which columns are arrays or images.]:TEXT:_files' \
+    '--datasets=[HDF5: datasets to pack, comma-separated (default: all).]:TEXT:' \
+    '--field=[LMDB: name of the field for the values, such as jpg (default: bin).]:TEXT:' \
+    '--database=[LMDB: the named database to pack.]:TEXT:' \
+    '--tokenizer=[Text, JSONL: tokenizer.json to make tokens with.]:TEXT:_files' \
+    '--eod=[With --tokenizer: number of the token that ends a document.]:TEXT:' \
+    '--lines[With --tokenizer: treat each line of text as a document.]' \
+    '--text-field=[With --tokenizer: field of JSONL that has the text (default: text).]:TEXT:' \
+    '--merge=[Complete the dataset that the tasks have packed into this directory.]:TEXT:_files'
+}
+
+_stoker_stats() {
+  _arguments \
+    '*:URI:_files' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--format=[Format of the shards (default: recognised by content): tar, tfrecord, mds, litdata, megatron, npy, raw, counted, shard001.]:TEXT:' \
+    '--dtype=[Element type of arrays without a header: uint16, int32, float32, ...]:TEXT:' \
+    '(-v --verbose)'{-v,--verbose}'[Show progress even if stderr is not a terminal.]' \
+    '--limit=[Samples to read from each dataset to measure fields (default: 10000).]:UINT:' \
+    '--json[Print one JSON object for each dataset.]'
+}
+
+_stoker_stream() {
+  _arguments \
+    '*:URI:_files' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--format=[Format of the shards (default: recognised by content): tar, tfrecord, mds, litdata, megatron, npy, raw, counted, shard001.]:TEXT:' \
+    '--dtype=[Element type of arrays without a header: uint16, int32, float32, ...]:TEXT:' \
+    '(-v --verbose)'{-v,--verbose}'[Show progress even if stderr is not a terminal.]' \
+    '--batch-size=[Samples in a batch of each rank (default: 64).]:UINT:' \
+    '--global-batch-size=[Samples in a batch over all ranks, instead of --batch-size.]:UINT:' \
+    '--shuffle=[Order: global, block, off or resampled (default: global).]:TEXT:' \
+    '--seed=[Shuffle seed (default: 0).]:UINT:' \
+    '--tail=[What to do with samples at the end that do not fill a batch: drop, keep, wrap or pad (default: drop; keep without shuffling).]:TEXT:' \
+    '--rank=[Number of this rank, from 0 (default: 0).]:UINT:' \
+    '--world-size=[Number of ranks that share each global batch (default: 1).]:UINT:' \
+    '--step-ms=[Simulated duration of a training step, in milliseconds (default: 0).]:FLOAT:' \
+    '--memory=[Memory for all batches (default: 512MiB, or what is needed if that is more).]:TEXT:' \
+    '--engine=[I/O engine: auto, uring, threads or sync (default: auto).]:TEXT:' \
+    '--window=[Read token arrays in rows of this many tokens, across documents.]:UINT:' \
+    '--stride=[Tokens from the start of one window to the next (default: --window).]:UINT:' \
+    '--extra=[Extra tokens in each window: 1 for targets shifted by one (default: 0).]:UINT:' \
+    '--pack=[Read token arrays in rows of at most this many tokens, packed from whole documents.]:UINT:' \
+    '--threads=[Threads that read and convert; auto adapts them to the waits (default: auto).]:TEXT:' \
+    '--depth=[Batches to prepare ahead; auto adapts it to the waits (default: auto).]:TEXT:' \
+    '--policy=[Cache policy: automatic, buffered, direct or drop_behind (default: automatic).]:TEXT:' \
+    '--epochs=[Number of epochs; 0 means no end (default: 1).]:UINT:' \
+    '--max-batches=[Stop after this many batches.]:UINT:' \
+    '--print-keys[Print the keys in the order delivered, one per line.]' \
+    '--cursor-file=[Save the position of the stream in this file, and continue from it.]:TEXT:_files' \
+    '--cursor-every=[Batches between two writes of the cursor file (default: 1).]:UINT:' \
+    '*--allow=[Settings that may differ from the cursor: global_batch_size, tail, fingerprint.]:TEXT:' \
+    '--json[Print one JSON object instead of text.]'
+}
+
+_stoker_tune() {
+  _arguments \
+    '*:URI:_files' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--format=[Format of the shards (default: recognised by content): tar, tfrecord, mds, litdata, megatron, npy, raw, counted, shard001.]:TEXT:' \
+    '--dtype=[Element type of arrays without a header: uint16, int32, float32, ...]:TEXT:' \
+    '(-v --verbose)'{-v,--verbose}'[Show progress even if stderr is not a terminal.]' \
+    '--batch-size=[Samples in a batch of each rank (default: 64).]:UINT:' \
+    '--global-batch-size=[Samples in a batch over all ranks, instead of --batch-size.]:UINT:' \
+    '--shuffle=[Order: global, block, off or resampled (default: global).]:TEXT:' \
+    '--seed=[Shuffle seed (default: 0).]:UINT:' \
+    '--tail=[What to do with samples at the end that do not fill a batch: drop, keep, wrap or pad (default: drop; keep without shuffling).]:TEXT:' \
+    '--rank=[Number of this rank, from 0 (default: 0).]:UINT:' \
+    '--world-size=[Number of ranks that share each global batch (default: 1).]:UINT:' \
+    '--step-ms=[Simulated duration of a training step, in milliseconds (default: 0).]:FLOAT:' \
+    '--memory=[Memory for all batches (default: 512MiB, or what is needed if that is more).]:TEXT:' \
+    '--engine=[I/O engine: auto, uring, threads or sync (default: auto).]:TEXT:' \
+    '--time=[Total time to spend (default: 20s).]:TEXT:' \
+    '--cold[Evict the shards from the page cache before each run; this affects other programs.]' \
+    '--json[Print one JSON object instead of text.]'
+}
+
+_stoker_verify() {
+  _arguments \
+    ':DIR:_files' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--format=[Format of the shards (default: recognised by content).]:TEXT:' \
+    '--dtype=[Element type of arrays without a header.]:TEXT:' \
+    '--threads=[Shards to check at a time (default: one for each core).]:UINT in [1 - 1024]:' \
+    '--json[Print one JSON object.]'
+}
+
+if [[ $funcstack[1] == _stoker ]]; then
+  _stoker "$@"
+else
+  compdef _stoker stoker
+fi
