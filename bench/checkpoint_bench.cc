@@ -86,7 +86,8 @@ void BM_Save(benchmark::State& state) {
     if (step > 0) std::filesystem::remove_all(scratch.path() + "/" + step_name(step));
     state.ResumeTiming();
     const Deadline begin = Clock::now();
-    const Result<Pending> pending = (*saver)->save({.step = ++step, .tensors = model.tensors()});
+    const Result<PendingSave> pending =
+        (*saver)->save({.step = ++step, .tensors = model.tensors()});
     const double copied = seconds_since(begin);
     if (!pending.ok() || !pending->wait().ok()) return state.SkipWithError("the save failed");
     if (step == 1) continue;  // touches fresh memory, which a run does only once

@@ -2,11 +2,14 @@
 
 A softmax regression on how often each byte value comes in a sample. Run it again after a kill: it
 continues from the last committed checkpoint, with the samples and the losses of an unbroken run.
+So does examples/cpp/train.cc, from the checkpoints of this program: both compute the same, to the
+last bit.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import signal
 from pathlib import Path
@@ -18,6 +21,13 @@ from numpy.typing import NDArray
 import stoker
 
 CLASSES, FEATURES = 3, 256
+exp, log = np.vectorize(math.exp), np.vectorize(math.log)  # those of the C library
+
+
+def total(values: NDArray[Any], axis: int) -> NDArray[Any]:
+    """The sum along an axis, one value after the other: the order of sum() and @ is NumPy's own."""
+    sums: NDArray[Any] = np.cumsum(values, axis)
+    return sums.take(-1, axis)
 
 
 def features(batch: dict[str, Any]) -> NDArray[Any]:
@@ -28,13 +38,14 @@ def features(batch: dict[str, Any]) -> NDArray[Any]:
 
 def train_step(model: dict[str, NDArray[Any]], x: NDArray[Any], labels: NDArray[Any]) -> float:
     """One step of gradient descent; the loss before it."""
-    scores = x @ model["weights"] + model["bias"]
-    likely = np.exp(scores - scores.max(axis=1, keepdims=True))
-    likely /= likely.sum(axis=1, keepdims=True)
-    loss = -np.log(likely[np.arange(len(labels)), labels]).mean()
-    likely[np.arange(len(labels)), labels] -= 1
-    model["weights"] -= 0.01 * x.T @ likely / len(labels)
-    model["bias"] -= 0.01 * likely.mean(axis=0)
+    count = len(labels)
+    scores = total(x[:, :, None] * model["weights"], 1) + model["bias"]  # x @ weights + bias
+    likely = exp(scores - scores.max(axis=1, keepdims=True))
+    likely /= total(likely, 1)[:, None]
+    loss = total(-log(likely[np.arange(count), labels]), 0) / count
+    likely[np.arange(count), labels] -= 1
+    model["weights"] -= 0.01 * total(x[:, :, None] * likely[:, None, :], 0) / count
+    model["bias"] -= 0.01 * total(likely, 0) / count
     return float(loss)
 
 

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "formats/arrays/safetensors.h"
 #include "fuzz/json_text_mutator.h"
+#include "stoker/safetensors.h"
 
 namespace stoker {
 namespace {

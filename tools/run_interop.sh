@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # run_interop.sh PYTHON TOOLS: runs the tests that read files of the real packages, in build/peers, let
-# those read ours, and let real frameworks use the Python package. TOOLS contains format_tool,
-# dataset_tool, safetensors_tool, tokens_tool.
+# those read ours, let real frameworks use the Python package, and build and run examples/cpp/libtorch.
+# TOOLS contains format_tool, dataset_tool, safetensors_tool, tokens_tool.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -18,7 +18,11 @@ for name in torch mosaicml-streaming litdata webdataset tfrecord safetensors meg
   echo "  $name ${versions//$'\n'/, }"
 done
 
-STOKER_FORMAT_TOOL=$tools/format_tool STOKER_DATASET_TOOL=$tools/dataset_tool \
+# For examples/cpp/libtorch, which is built against it.
+prefix=$PWD/build/interop-prefix
+cmake --install "$tools/../.." --prefix "$prefix" >/dev/null
+
+STOKER_PREFIX=$prefix STOKER_FORMAT_TOOL=$tools/format_tool STOKER_DATASET_TOOL=$tools/dataset_tool \
   STOKER_SAFETENSORS_TOOL=$tools/safetensors_tool STOKER_TOKENS_TOOL=$tools/tokens_tool \
   STOKER_COMMAND=$tools/../../stoker PYTHONPATH=$PWD/python \
   "$peers/bin/python" -m pytest -q -p no:cacheprovider -c /dev/null --rootdir tests/interop -ra tests/interop

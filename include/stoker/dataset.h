@@ -18,6 +18,7 @@
 #include "stoker/fields.h"
 #include "stoker/io.h"
 #include "stoker/status.h"
+#include "stoker/store.h"
 
 namespace stoker {
 
@@ -40,6 +41,8 @@ struct DatasetOptions {
   /// compute them.
   bool checksums = false;
   CachePolicy policy = CachePolicy::automatic;
+  /// What the shards are in, if not in local files: `source` has its keys. Null: local_store().
+  std::shared_ptr<ObjectStore> store = {};
   /// Where to store the index if the shards' own directory is not writable; empty: only in memory.
   /// See cache_directory_from_environment().
   std::string cache_directory = {};

@@ -1,8 +1,10 @@
 /// \file
-/// Digest128: how data is identified, in cursors and checkpoints.
+/// Digest128: how data is identified, in cursors and checkpoints; and the function that makes it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -24,5 +26,8 @@ struct STOKER_API Digest128 {
   /// Accepts only the form that hex() writes; `invalid_argument` for anything else.
   static Result<Digest128> from_hex(std::string_view text);
 };
+
+/// Unseeded XXH3-128.
+STOKER_API Digest128 xxh3_128(std::span<const std::byte> data) noexcept;
 
 }  // namespace stoker

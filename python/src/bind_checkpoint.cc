@@ -223,7 +223,7 @@ void save(PythonCheckpointer& self, std::uint64_t step, const TensorArguments& t
     return check_state_json(request.cursor_json, "the loader's state");
   };
   const Interrupts interrupts;
-  Result<Pending> pending = without_gil([&] {
+  Result<PendingSave> pending = without_gil([&] {
     request.refusal = check();
     return self.core->save(std::move(request));
   });
@@ -270,32 +270,32 @@ void bind_settings(nb::module_& module) {
 }
 
 void bind_pending(nb::module_& module) {
-  nb::class_<Pending>(module, "PendingSave", "A save in progress or finished.")
-      .def_prop_ro("step", &Pending::step)
-      .def_prop_ro("is_staged", &Pending::is_staged)
-      .def_prop_ro("is_released", &Pending::is_released,
+  nb::class_<PendingSave>(module, "PendingSave", "A save in progress or finished.")
+      .def_prop_ro("step", &PendingSave::step)
+      .def_prop_ro("is_staged", &PendingSave::is_staged)
+      .def_prop_ro("is_released", &PendingSave::is_released,
                    "Whether nothing reads the tensors or the memory of a snapshot any more.")
-      .def_prop_ro("is_done", &Pending::is_done)
+      .def_prop_ro("is_done", &PendingSave::is_done)
       .def_prop_ro("outcome",
-                   [](const Pending& self) -> std::optional<std::string> {
+                   [](const PendingSave& self) -> std::optional<std::string> {
                      const std::optional<SaveOutcome> outcome = self.outcome();
                      if (!outcome) return std::nullopt;
                      return std::string(outcome_name(*outcome));
                    })
-      .def_prop_ro("generation", &Pending::generation)
-      .def_prop_ro("line", &Pending::line)
+      .def_prop_ro("generation", &PendingSave::generation)
+      .def_prop_ro("line", &PendingSave::line)
       .def(
           "wait",
-          [](const Pending& self, double timeout) {
+          [](const PendingSave& self, double timeout) {
             // check() raises the error.
             without_gil([&] { static_cast<void>(self.wait(timeout_of(timeout))); });
             return self.is_done();
           },
           "timeout"_a, "Waits at most this many seconds; returns whether the save is done.")
       .def(
-          "check", [](const Pending& self) { raise_if_failed(self.wait(nanoseconds(0))); },
+          "check", [](const PendingSave& self) { raise_if_failed(self.wait(nanoseconds(0))); },
           "Raises the error of the save, if it failed.")
-      .def("set_reported", &Pending::set_reported,
+      .def("set_reported", &PendingSave::set_reported,
            "Marks the error as reported: the checkpointer does not raise it again.");
 }
 
@@ -376,7 +376,7 @@ void bind_checkpoint(nb::module_& module) {
       .def(
           "progress",
           [](const PythonCheckpointer& self) {
-            const SaverProgress now = without_gil([&] { return self.core->progress(); });
+            const SaveProgress now = without_gil([&] { return self.core->progress(); });
             return std::make_tuple(now.step, now.size_bytes, now.staged_bytes, now.written_bytes,
                                    now.in_flight);
           },

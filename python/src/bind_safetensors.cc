@@ -10,10 +10,10 @@
 
 #include "bind.h"
 #include "checkpoint_arguments.h"
-#include "formats/arrays/safetensors.h"
 #include "io/files/exact_transfer.h"
 #include "io/files/file_ops.h"
 #include "raise.h"
+#include "stoker/safetensors.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -79,7 +79,7 @@ std::vector<ReadTarget> read_targets_of(const nb::list& targets) {
                     .memory = {reinterpret_cast<std::byte*>(begin), size_bytes},
                     .first_bytes = first - begin,
                     .strides_bytes = strides_of(target[3]),
-                    .device = kNoDevice};
+                    .device = kHostMemory};
     if (target.size() > 5 && !target[5].is_none())
       made.device = nb::cast<std::int32_t>(nb::object(target[5]));
     if (const nb::object box = nb::borrow(target[1]); !box.is_none()) {

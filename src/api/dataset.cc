@@ -117,6 +117,7 @@ Result<Dataset> Dataset::open(const DatasetOptions& options) {
                     .cache_directory = options.cache_directory,
                     .in_memory = true,
                     .stop = options.stop};
+    if (options.store != nullptr) wanted.source.store = options.store;
     wanted.policy = options.policy;
     LoaderPart part;
     STOKER_ASSIGN(part.dataset, ShardDataset::open(options.source, wanted));

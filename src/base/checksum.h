@@ -17,9 +17,6 @@
 
 namespace stoker {
 
-/// Unseeded XXH3-128.
-Digest128 xxh3_128(std::span<const std::byte> data) noexcept;
-
 /// Returns the standard CRC32C (Castagnoli, as in iSCSI; "123456789" gives 0xE3069283) of `data`
 /// appended to bytes whose CRC32C is `crc`. The default is the CRC of no bytes.
 std::uint32_t crc32c(std::span<const std::byte> data, std::uint32_t crc = 0) noexcept;

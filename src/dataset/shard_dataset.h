@@ -18,7 +18,7 @@
 #include "dataset/shards/shard_source.h"
 #include "formats/shard_format.h"
 #include "stoker/status.h"
-#include "store/object_store.h"
+#include "stoker/store.h"
 
 namespace stoker {
 

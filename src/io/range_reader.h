@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "base/counters.h"
-#include "io/engine/range_source.h"
 #include "io/files/file.h"
+#include "stoker/range_source.h"
 #include "stoker/status.h"
 
 namespace stoker {

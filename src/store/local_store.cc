@@ -8,6 +8,7 @@
 
 #include "io/engine/engine.h"
 #include "io/files/directories.h"
+#include "io/files/file.h"
 #include "io/files/publish.h"
 
 namespace stoker {

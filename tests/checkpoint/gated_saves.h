@@ -17,7 +17,7 @@ namespace stoker::testing {
 
 /// Saves and waits for the end.
 inline Status save_through(CheckpointSaver& saver, const SaveRequest& request) {
-  STOKER_ASSIGN(const Pending pending, saver.save(request));
+  STOKER_ASSIGN(const PendingSave pending, saver.save(request));
   EXPECT_TRUE(pending.is_staged());
   return pending.wait();
 }

@@ -75,7 +75,7 @@ class PlacedRanks {
       cut.global_shape = {kRanks * 4};
       cut.offsets = {rank * 4};
       request.tensors[0].is_per_rank = true;
-      Result<Pending> pending = savers_[rank]->save(std::move(request));
+      Result<PendingSave> pending = savers_[rank]->save(std::move(request));
       ends[rank] = pending.ok() ? pending->wait() : pending.status();
       if (pending.ok()) outcomes_[rank] = pending->outcome();
       static_cast<void>(savers_[rank]->wait());

@@ -14,7 +14,7 @@
 #include "checkpoint/manifest/names.h"
 #include "checkpoint/opened.h"
 #include "checkpoint/save/checkpoint_saver.h"
-#include "formats/arrays/safetensors.h"
+#include "stoker/safetensors.h"
 #include "support/temp_dir.h"
 
 namespace stoker::testing {

@@ -42,7 +42,7 @@ class CheckpointCli : public ::testing::Test {
       request.state_json = R"({"model": {"w": {"!tensor": "model.w"}}, "epoch": 3})";
       request.extra_json = R"({"git": "abc"})";
       request.reference = {{"loss", 2.5}};
-      const Result<Pending> pending = (*saver)->save(std::move(request));
+      const Result<PendingSave> pending = (*saver)->save(std::move(request));
       ASSERT_TRUE(pending.ok()) << pending.status().message();
       ASSERT_TRUE(pending->wait().ok());
     }

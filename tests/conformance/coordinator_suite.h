@@ -199,7 +199,7 @@ TEST_P(CoordinatorSuite, ranks_save_by_it) {
     const std::vector<OwnedTensor> tensors{
         counted("own." + std::to_string(rank), 2'000 + rank, static_cast<float>(rank))};
     for (const std::uint64_t step : {1U, 2U, 3U}) {
-      const Result<Pending> pending = (*saver)->save(request_of(step, tensors));
+      const Result<PendingSave> pending = (*saver)->save(request_of(step, tensors));
       ASSERT_TRUE(pending.ok()) << pending.status().message();
       ASSERT_TRUE(pending->wait().ok()) << pending->wait().message();
       EXPECT_EQ(pending->generation(), step);

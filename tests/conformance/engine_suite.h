@@ -220,8 +220,7 @@ TEST_P(EngineSuite, vectored_transfers_scatter_and_gather_beyond_the_kernels_pie
   const UniqueFd fd = file_with("data", kPieces * 3, &data);
   const auto engine = make();
   std::vector<std::array<std::byte, 3>> parts(kPieces);
-  std::vector<iovec> pieces(kPieces);
-  for (std::size_t i = 0; i < kPieces; ++i) pieces[i] = {parts[i].data(), 3};
+  const std::vector<std::span<std::byte>> pieces(parts.begin(), parts.end());
   ASSERT_EQ(run_one(*engine, {.fd = fd.get(), .pieces = pieces}), kPieces * 3);
   for (std::size_t i = 0; i < kPieces; ++i)
     ASSERT_EQ(std::memcmp(parts[i].data(), data.data() + i * 3, 3), 0) << "piece " << i;
@@ -245,8 +244,7 @@ TEST_P(EngineSuite, short_counts_are_continued_until_all_bytes_moved) {
   EXPECT_EQ(calls, 66);
 
   std::vector<std::byte> scattered(data.size());
-  const std::array pieces = {iovec{scattered.data(), 1500},
-                             iovec{scattered.data() + 1500, scattered.size() - 1500}};
+  const std::array pieces = {std::span(scattered).first(1500), std::span(scattered).subspan(1500)};
   EXPECT_EQ(run_one(*engine, {.fd = fd.get(), .pieces = pieces}), 1 << 16);
   EXPECT_EQ(scattered, data);
 

@@ -20,7 +20,7 @@
 #include <thread>
 #include <vector>
 
-#include "store/object_store.h"
+#include "stoker/store.h"
 #include "support/in_child.h"
 #include "support/temp_dir.h"
 

@@ -352,7 +352,7 @@ Status CrashSaver::begin(const SavedStep& saved) {
   note("began", saved);
   const auto contents = contents_of_step(saved, value_count_);
   ops_->began(saved);
-  Result<Pending> pending = saver_->save(request_of(saved, contents));
+  Result<PendingSave> pending = saver_->save(request_of(saved, contents));
   if (!pending.ok()) {
     ops_->failed(saved);
     return pending.status();

@@ -112,7 +112,7 @@ class CrashSaver {
   std::size_t value_count_;
   bool acknowledge_early_;
   std::shared_ptr<Coordinator> coordinator_;  // null: alone
-  std::deque<std::pair<SavedStep, Pending>> pending_;
+  std::deque<std::pair<SavedStep, PendingSave>> pending_;
   std::unique_ptr<CheckpointSaver> saver_;
   std::uint64_t generation_ = 0;
   std::optional<SavedStep> left_;  // committed, but `latest` did not move

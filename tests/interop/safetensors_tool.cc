@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/hex.h"
-#include "formats/arrays/safetensors.h"
+#include "stoker/safetensors.h"
 
 namespace stoker::testing {
 namespace {

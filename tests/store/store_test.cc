@@ -45,9 +45,33 @@ void put_read_only(ObjectStore& store, const std::string& key, const std::string
   ASSERT_TRUE(std::move(**upload).commit().ok());
 }
 
+/// A store that has no source of its own.
+class PlainStore final : public ObjectStore {
+ public:
+  Result<std::unique_ptr<const Object>> open(const std::string& key, CachePolicy policy) override {
+    return memory_.open(key, policy);
+  }
+  Result<Entry> look(const std::string& key) override { return memory_.look(key); }
+  Status list(const std::string& folder, const Found& found) override {
+    return memory_.list(folder, found);
+  }
+  Result<std::unique_ptr<Upload>> upload(const std::string& key) override {
+    return memory_.upload(key);
+  }
+  Status remove(const std::string& key) override { return memory_.remove(key); }
+
+ private:
+  MemoryStore memory_;
+};
+
+std::shared_ptr<ObjectStore> make_plain_store() {
+  return std::make_shared<PlainStore>();
+}
+
 INSTANTIATE_TEST_SUITE_P(stores, ObjectStoreSuite,
                          ::testing::Values(ObjectStoreMaker{"local", local_store},
                                            ObjectStoreMaker{"memory", make_memory_store},
+                                           ObjectStoreMaker{"plain", make_plain_store},
                                            ObjectStoreMaker{"read_only", make_read_only_store,
                                                             put_read_only}),
                          object_store_name);

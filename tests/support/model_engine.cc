@@ -12,10 +12,9 @@ Status ModelEngine::record(const Request& request, std::size_t moved_bytes) {
   if (request.pieces.empty())
     return disk_.record_write(request.fd, request.offset_bytes, request.buffer.first(moved_bytes));
   std::uint64_t offset = request.offset_bytes;
-  for (const iovec& piece : request.pieces) {
-    const std::size_t size = std::min(moved_bytes, piece.iov_len);
-    STOKER_TRY(disk_.record_write(request.fd, offset,
-                                  {static_cast<const std::byte*>(piece.iov_base), size}));
+  for (const std::span<std::byte> piece : request.pieces) {
+    const std::size_t size = std::min(moved_bytes, piece.size());
+    STOKER_TRY(disk_.record_write(request.fd, offset, piece.first(size)));
     offset += size;
     moved_bytes -= size;
   }

@@ -85,7 +85,7 @@ Result<SaveSample> Bench::save(CheckpointSaver& saver, const BenchTensors& tenso
   SaveSample sample;
   SaveRequest request{.step = step, .tensors = tensors.to_save()};
   const Deadline begin = Clock::now();
-  STOKER_ASSIGN(const Pending pending, saver.save(std::move(request)));
+  STOKER_ASSIGN(const PendingSave pending, saver.save(std::move(request)));
   sample.blocked = Clock::now() - begin;
   STOKER_TRY(pending.wait());
   sample.durable = Clock::now() - begin;

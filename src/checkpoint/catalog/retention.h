@@ -14,17 +14,9 @@
 #include "checkpoint/catalog/catalog.h"
 #include "checkpoint/catalog/notes.h"
 #include "checkpoint/manifest/lineage.h"
+#include "stoker/save.h"
 
 namespace stoker {
-
-/// Keeps the best checkpoints by a value from their notes, or else by the reference value of that
-/// name that was saved with them. Without other rules, checkpoints without the value stay too.
-struct KeepBest {
-  enum class Order : std::uint8_t { min, max };
-  std::string metric;
-  Order order = Order::min;
-  std::uint64_t count = 1;
-};
 
 /// A checkpoint stays if any rule keeps it. Without rules all stay.
 struct RetentionRules {

@@ -77,7 +77,8 @@ class DeviceCopier final : public TensorCopier {
   }
   bool is_of_host_memory() const noexcept override { return true; }
 
-  Status begin(std::span<const SaveTensor> tensors, const DeviceUse& use) override;
+  Status begin(std::span<const SaveTensor> tensors, const DeviceUse& use,
+               Deadline deadline) override;
   Status copy(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
               Staging& staging) override;
   Result<CopyRest> begin_copy(const CheckpointLayout& layout, std::span<const SaveTensor> tensors,
@@ -110,6 +111,7 @@ class DeviceCopier final : public TensorCopier {
   // Of the current save:
   std::vector<CallersStream> callers_;
   DeviceUse use_;
+  Deadline deadline_ = Deadline::max();  // of begin_copy(), as begin() was told
 };
 
 Result<DeviceLane*> DeviceCopier::lane(std::int32_t device) {
@@ -156,16 +158,18 @@ Status DeviceCopier::await_pinned(std::span<const SaveTensor> tensors) const {
   for (const CallersStream& callers : callers_) {
     const CudaScope other(*callers.lane->device());
     STOKER_TRY(other.status());
-    STOKER_TRY(callers.ready->synchronize_until(use_.deadline));
+    STOKER_TRY(callers.ready->synchronize_until(deadline_));
   }
   return {};
 }
 
-Status DeviceCopier::begin(std::span<const SaveTensor> tensors, const DeviceUse& use) {
+Status DeviceCopier::begin(std::span<const SaveTensor> tensors, const DeviceUse& use,
+                           Deadline deadline) {
   for (CallersStream& callers : callers_)
     callers.lane->events().give_back(std::move(callers.ready));
   callers_.clear();
   use_ = use;
+  deadline_ = deadline;
   for (const auto& [device, lane] : lanes_)
     if (const Status failed = lane->gather_failure(); !failed.ok() && options_.gather_failed)
       options_.gather_failed(failed);
@@ -231,7 +235,7 @@ Result<CopyRest> DeviceCopier::copy_in_time(const CheckpointLayout& layout,
   const auto all = std::make_shared<Snapshot>();
   STOKER_ASSIGN(all->sources, sources_of(tensors));
   STOKER_TRY(prepare_host_copies(all->sources, staging));
-  ChunkFiller filler(layout, tensors, all->sources, staging, use_.deadline);
+  ChunkFiller filler(layout, tensors, all->sources, staging, deadline_);
   all->lanes = filler.lanes();
   const Status filled = filler.fill_all(threads_for(tensors));
   if (filler.is_late()) return end_late(all, filled, staging);
@@ -372,7 +376,7 @@ Result<CopyRest> DeviceCopier::begin_copy(const CheckpointLayout& layout,
     const auto is_left = [](const TensorSource& one) { return one.is_now && one.lane != nullptr; };
     if (std::ranges::any_of(snapshot->sources, is_left))
       STOKER_TRY(prepare_host_copies(snapshot->sources, staging));
-    ChunkFiller filler(layout, tensors, snapshot->sources, staging, use_.deadline);
+    ChunkFiller filler(layout, tensors, snapshot->sources, staging, deadline_);
     Status filled = filler.fill_now(threads_for(tensors));
     is_late = filler.is_late();
     return filled;
@@ -412,7 +416,7 @@ Result<std::vector<Digest128>> DeviceCopier::digests(std::span<const SaveTensor>
   }
   STOKER_ASSIGN(const std::vector<Digest128> of_host, host_->digests(on_host, late));
   STOKER_ASSIGN(const std::vector<Digest128> of_devices,
-                digests_.hash(on_devices, use_.deadline, late));
+                digests_.hash(on_devices, deadline_, late));
   std::vector<Digest128> found;
   found.reserve(tensors.size());
   std::size_t host = 0;

@@ -32,8 +32,7 @@ class DriverBlock {
 
 }  // namespace
 
-std::function<DeviceMemory(std::int32_t device, std::uint64_t size_bytes)> make_driver_memory(
-    const CudaDriver& driver, std::uint64_t most_bytes) {
+LendMemory make_driver_memory(const CudaDriver& driver, std::uint64_t most_bytes) {
   return [&driver, most_bytes](std::int32_t ordinal, std::uint64_t size_bytes) -> DeviceMemory {
     const auto device = CudaDevice::retain(driver, ordinal);
     if (!device.ok()) return {};

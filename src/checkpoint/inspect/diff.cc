@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "checkpoint/inspect/element_values.h"
@@ -28,11 +30,13 @@ bool is_slice_equal(const CheckpointManifest& a, const CheckpointTensor& in_a,
 
 bool is_equal_by_checksums(const CheckpointReader& before, const TensorInfo& old,
                            const CheckpointReader& after, const TensorInfo& now) {
-  if (old.slices.size() != now.slices.size()) return false;
+  const std::span<const std::uint32_t> old_slices = before.slices_of(old);
+  const std::span<const std::uint32_t> slices = after.slices_of(now);
+  if (old_slices.size() != slices.size()) return false;
   std::map<std::vector<std::uint64_t>, const CheckpointTensor*> by_offset;
-  for (const std::uint32_t i : old.slices)
+  for (const std::uint32_t i : old_slices)
     by_offset[before.manifest().tensors[i].offsets] = &before.manifest().tensors[i];
-  return std::ranges::all_of(now.slices, [&](std::uint32_t i) {
+  return std::ranges::all_of(slices, [&](std::uint32_t i) {
     const CheckpointTensor& tensor = after.manifest().tensors[i];
     const auto found = by_offset.find(tensor.offsets);
     return found != by_offset.end() &&

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <span>
 
-#include "formats/arrays/safetensors.h"
+#include "stoker/safetensors.h"
 
 namespace stoker {
 

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/arrays/safetensors.h"
 #include "formats/json/strict_json.h"
+#include "stoker/safetensors.h"
 
 namespace stoker {
 

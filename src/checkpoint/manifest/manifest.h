@@ -14,7 +14,7 @@
 
 #include "base/checksum.h"
 #include "checkpoint/manifest/lineage.h"
-#include "formats/arrays/safetensors.h"
+#include "stoker/safetensors.h"
 #include "stoker/status.h"
 
 namespace stoker {

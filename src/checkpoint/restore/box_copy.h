@@ -10,27 +10,9 @@
 #include <vector>
 
 #include "checkpoint/manifest/manifest.h"
+#include "stoker/tensor.h"
 
 namespace stoker {
-
-/// Of memory that is the host's.
-inline constexpr std::int32_t kNoDevice = -1;
-
-/// A tensor, or a box of one, and the memory to read it into.
-struct ReadTarget {
-  std::string name;
-  /// Position of the box in the whole tensor, regardless of how it was sliced. If `shape` is empty,
-  /// the whole tensor is read.
-  std::vector<std::uint64_t> offsets = {};
-  std::vector<std::uint64_t> shape = {};
-  /// The memory that may be written. Borrowed. A target that extends beyond it is rejected. If
-  /// `device` is set, its addresses are those of that device.
-  std::span<std::byte> memory = {};
-  std::size_t first_bytes = 0;  ///< Offset of the first element of the box in `memory`.
-  /// Stride of each dimension; may be negative. Empty: no gaps, last dimension fastest.
-  std::vector<std::int64_t> strides_bytes = {};
-  std::int32_t device = kNoDevice;  ///< Number of the CUDA device that has the memory.
-};
 
 /// A copy of runs of equal length from a file to memory.
 struct BoxCopy {
@@ -44,8 +26,8 @@ struct BoxCopy {
   std::uint64_t begin_bytes = 0;  ///< File offset of the first run.
   std::byte* into = nullptr;      ///< Destination of the first run.
   std::uint64_t run_bytes = 0;
-  std::vector<Loop> loops;          ///< Outermost first; empty for a single run.
-  std::int32_t device = kNoDevice;  ///< Of `into`.
+  std::vector<Loop> loops;            ///< Outermost first; empty for a single run.
+  std::int32_t device = kHostMemory;  ///< Of `into`.
 
   std::uint64_t run_count() const noexcept;
   /// File offset of the end of the last run.

@@ -80,14 +80,14 @@ std::span<std::byte> CheckpointRead::place_of(const Job& job, std::uint64_t begi
 
 bool CheckpointRead::is_for_devices(const Job& job) const {
   for (std::uint32_t i = job.copies_begin; i < job.copies_end; ++i)
-    if (copies_[order_[i]].device != kNoDevice) return true;
+    if (copies_[order_[i]].device != kHostMemory) return true;
   return false;
 }
 
 Status CheckpointRead::begin_devices(const DeviceReadUse& use, ChunkReadOptions& options) {
   std::set<std::int32_t> devices;
   for (const BoxCopy& copy : copies_)
-    if (copy.device != kNoDevice) devices.insert(copy.device);
+    if (copy.device != kHostMemory) devices.insert(copy.device);
   if (devices.empty()) return {};
   STOKER_ASSIGN(devices_, DeviceReads::begin(devices, use, [this](std::size_t index) {
                   return tensors_of(index);
@@ -146,7 +146,7 @@ Status CheckpointRead::copy_to_devices(std::size_t index, std::span<const std::b
   DeviceReads::Uploads uploads;
   for (std::uint32_t i = job.copies_begin; i < job.copies_end; ++i) {
     const BoxCopy& copy = copies_[order_[i]];
-    if (copy.device == kNoDevice) continue;
+    if (copy.device == kHostMemory) continue;
     std::vector<CudaUpload> of_tensor;  // copies of two tensors are never joined
     for_each_run(copy, begin, begin + bytes.size(), [&](const RunPiece& piece) {
       add_upload(of_tensor, {.to = reinterpret_cast<CudaPointer>(piece.into),
@@ -200,7 +200,7 @@ void CheckpointRead::copy_from(const Job& job, std::uint64_t offset_bytes,
     std::memcpy(piece.into, bytes.data() + (piece.offset_bytes - offset_bytes), piece.size_bytes);
   };
   for (std::uint32_t i = job.copies_begin; i < job.copies_end; ++i)
-    if (copies_[order_[i]].device == kNoDevice)
+    if (copies_[order_[i]].device == kHostMemory)
       for_each_run(copies_[order_[i]], offset_bytes, offset_bytes + bytes.size(), copy);
 }
 

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "checkpoint/restore/reader.h"
-#include "formats/arrays/safetensors.h"
 #include "io/files/exact_transfer.h"
 #include "io/files/path_at.h"
+#include "stoker/safetensors.h"
 
 namespace stoker {
 namespace {

@@ -57,26 +57,32 @@ Result<CheckpointReader> CheckpointReader::open(FileOps& ops, const std::string&
 }
 
 void CheckpointReader::list_tensors() {
-  std::map<std::string_view, TensorInfo> by_name;
-  for (std::uint32_t i = 0; i < manifest_->tensors.size(); ++i) {
-    const CheckpointTensor& tensor = manifest_->tensors[i];
-    TensorInfo& info = by_name[tensor.name];
-    if (info.slices.empty()) {
-      info.name = tensor.name;
-      info.type = tensor.type;
-      info.shape = tensor.global_shape;
-      // Cannot fail: parsing the manifest has checked it.
-      info.size_bytes = *tensor_bytes(tensor.type, tensor.global_shape);
-      if (tensor.shape == tensor.global_shape) info.digest = tensor.digest;
-    }
-    info.slices.push_back(i);
+  std::map<std::string_view, std::vector<std::uint32_t>> by_name;
+  for (std::uint32_t i = 0; i < manifest_->tensors.size(); ++i)
+    by_name[manifest_->tensors[i].name].push_back(i);
+  for (auto& [name, slices] : by_name) {
+    const CheckpointTensor& first = manifest_->tensors[slices.front()];
+    TensorInfo& info = tensors_.emplace_back();
+    info.name = name;
+    info.type = first.type;
+    info.shape = first.global_shape;
+    // Cannot fail: parsing the manifest has checked it.
+    info.size_bytes = *tensor_bytes(first.type, first.global_shape);
+    if (first.shape == first.global_shape) info.digest = first.digest;
+    slices_.push_back(std::move(slices));
   }
-  for (auto& [name, info] : by_name) tensors_.push_back(std::move(info));
 }
 
 const TensorInfo* CheckpointReader::find(std::string_view name) const noexcept {
   const auto found = std::ranges::lower_bound(tensors_, name, {}, &TensorInfo::name);
   return found == tensors_.end() || found->name != name ? nullptr : &*found;
+}
+
+std::span<const std::uint32_t> CheckpointReader::slices_of(
+    const TensorInfo& tensor) const noexcept {
+  const TensorInfo* const found = find(tensor.name);
+  if (found == nullptr) return {};
+  return slices_[static_cast<std::size_t>(found - tensors_.data())];
 }
 
 Result<Digest128> CheckpointReader::digest_of(const TensorInfo& tensor) const {
@@ -102,7 +108,7 @@ Status CheckpointReader::read_all(std::span<const ReadTarget> targets,
     const TensorInfo* tensor = find(target.name);
     if (tensor == nullptr)
       return Status(Code::not_found, directory_ + ": there is no tensor " + target.name);
-    STOKER_TRY(run.add(tensor->slices, target).with_context(directory_));
+    STOKER_TRY(run.add(slices_of(*tensor), target).with_context(directory_));
   }
   return run.run({.engine = options_.engine,
                   .thread_count = options_.thread_count,

@@ -21,17 +21,6 @@
 
 namespace stoker {
 
-/// A whole tensor, regardless of the number of slices it was saved in.
-struct TensorInfo {
-  std::string name;
-  TensorType type = TensorType::f32;
-  std::vector<std::uint64_t> shape;
-  std::uint64_t size_bytes = 0;
-  /// XXH3-128 of the whole tensor; nothing if it was saved in several slices or by version 0.1.
-  std::optional<Digest128> digest = {};
-  std::vector<std::uint32_t> slices;  ///< Indexes into the manifest's tensors.
-};
-
 /// A checkpoint that is open for reading. Its files are opened immediately, as far as there are
 /// descriptors, so that it stays readable when retention removes it.
 ///
@@ -79,6 +68,8 @@ class CheckpointReader {
   const std::vector<TensorInfo>& tensors() const noexcept { return tensors_; }
   /// Returns the tensor with that name; null if there is none.
   const TensorInfo* find(std::string_view name) const noexcept;
+  /// Returns the slices of one of tensors(), as indexes into the manifest's tensors.
+  std::span<const std::uint32_t> slices_of(const TensorInfo& tensor) const noexcept;
 
   /// Fills every target, reading each chunk of the files at most once. The message of `corrupt`
   /// names file, offset and tensors. After a failure the contents of the targets are undefined.
@@ -106,6 +97,7 @@ class CheckpointReader {
   std::shared_ptr<StoredFiles> files_;
   std::shared_ptr<VerifiedChunks> verified_ = std::make_shared<VerifiedChunks>();
   std::vector<TensorInfo> tensors_;
+  std::vector<std::vector<std::uint32_t>> slices_;  // of each tensor
 };
 
 }  // namespace stoker

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "formats/arrays/safetensors.h"
+#include "stoker/safetensors.h"
 #include "stoker/status.h"
 
 namespace stoker {

@@ -51,7 +51,7 @@ void CheckpointSaver::forget_core() {
   core_ = nullptr;
 }
 
-Result<Pending> CheckpointSaver::save(SaveRequest request) {
+Result<PendingSave> CheckpointSaver::save(SaveRequest request) {
   STOKER_TRY(guard_.check("a checkpointer"));
   const std::shared_ptr<Core> core = this->core();
   if (core == nullptr) return Status(Code::invalid_argument, "this checkpointer was closed");
@@ -80,10 +80,10 @@ Status CheckpointSaver::close(nanoseconds timeout) {
   return error.ok() ? Status(Code::unavailable, "close: a save was still in flight") : error;
 }
 
-SaverProgress CheckpointSaver::progress() const {
+SaveProgress CheckpointSaver::progress() const {
   if (!guard_.is_here()) return {};
   const std::shared_ptr<Core> core = this->core();
-  return core == nullptr ? SaverProgress() : core->progress();
+  return core == nullptr ? SaveProgress() : core->progress();
 }
 
 }  // namespace stoker

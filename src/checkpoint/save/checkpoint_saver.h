@@ -14,7 +14,6 @@
 #include "checkpoint/catalog/retention.h"
 #include "checkpoint/manifest/manifest.h"
 #include "checkpoint/ranks/coordinator.h"
-#include "checkpoint/save/pending.h"
 #include "checkpoint/staging/dedup.h"
 #include "checkpoint/staging/layout.h"
 #include "checkpoint/staging/tensor_copier.h"
@@ -24,15 +23,9 @@
 #include "io/engine/engine_factory.h"
 #include "io/files/file.h"
 #include "io/files/file_ops.h"
+#include "stoker/save.h"
 
 namespace stoker {
-
-/// What save() does when as many saves as allowed are in flight.
-enum class LatePolicy : std::uint8_t {
-  block,    ///< Wait for one to end.
-  skip,     ///< Do not save.
-  replace,  ///< Drop the save that waits for the writer, if there is one; otherwise wait.
-};
 
 struct SaverOptions {
   std::string directory;  ///< Created if missing. With `store`, used in messages only.
@@ -82,7 +75,7 @@ struct SaverOptions {
 /// cursor and reference are taken from rank 0.
 struct SaveRequest {
   std::uint64_t step = 0;
-  std::vector<SaveTensor> tensors;
+  std::vector<SaveTensor> tensors = {};
   std::string state_json = "null";
   std::string extra_json = "null";
   std::string cursor_json = "null";
@@ -95,22 +88,11 @@ struct SaveRequest {
   std::optional<nanoseconds> deadline = {};
 };
 
-enum class SaveStage : std::uint8_t { idle, writing, committing };
-
-struct SaverProgress {
-  SaveStage stage = SaveStage::idle;
-  std::uint64_t step = 0;  ///< The save being written; the byte counts refer to it.
-  std::uint64_t size_bytes = 0;
-  std::uint64_t staged_bytes = 0;
-  std::uint64_t written_bytes = 0;
-  std::uint32_t in_flight = 0;
-};
-
 /// Saves checkpoints in the background. Every rank of a run has one, and calls save() for the same
 /// steps in the same order.
 ///
 /// The error of a save is returned once by the next save(), wait() or close(), and always by its
-/// own Pending. A save() that returns such an error has saved nothing. Errors after the commit,
+/// own PendingSave. A save() that returns such an error has saved nothing. Errors after the commit,
 /// such as those of retention, are not returned by save(); an error that occurs after the save was
 /// acknowledged, while blocks are freed, is returned by wait() and close() only.
 ///
@@ -130,7 +112,7 @@ class CheckpointSaver {
   /// Copies the tensors and returns; they may change from then on, on devices by work that the
   /// streams of SaveRequest::devices get. `already_exists` if this run, or
   /// one that it continues, has saved the step; `no_space` if there is no room for it.
-  Result<Pending> save(SaveRequest request);
+  Result<PendingSave> save(SaveRequest request);
 
   /// Waits for all saves in flight, and for the removals of retention. `unavailable` if `timeout`
   /// passes first.
@@ -140,7 +122,7 @@ class CheckpointSaver {
   /// abandoned: their threads run until the process ends, and nothing waits for them.
   Status close(nanoseconds timeout = kForever);
 
-  SaverProgress progress() const;
+  SaveProgress progress() const;
 
  private:
   class Core;

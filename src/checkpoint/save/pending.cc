@@ -73,4 +73,46 @@ Status PendingState::wait(nanoseconds timeout) const {
   return status_;
 }
 
+PendingSave::PendingSave(std::shared_ptr<const PendingState> state) : state_(std::move(state)) {}
+
+std::uint64_t PendingSave::step() const noexcept {
+  return state_->step();
+}
+
+bool PendingSave::is_staged() const {
+  return state_->is_staged();
+}
+
+bool PendingSave::is_released() const {
+  return state_->is_released();
+}
+
+bool PendingSave::is_done() const {
+  return state_->outcome().has_value();
+}
+
+bool PendingSave::is_durable() const {
+  return state_->outcome() == SaveOutcome::committed;
+}
+
+std::optional<SaveOutcome> PendingSave::outcome() const {
+  return state_->outcome();
+}
+
+std::uint64_t PendingSave::generation() const {
+  return state_->generation();
+}
+
+std::string PendingSave::line() const {
+  return state_->line();
+}
+
+Status PendingSave::wait(nanoseconds timeout) const {
+  return state_->wait(timeout);
+}
+
+void PendingSave::set_reported() const noexcept {
+  state_->set_reported();
+}
+
 }  // namespace stoker

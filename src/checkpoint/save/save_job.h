@@ -42,6 +42,7 @@ struct SaveJob {
   std::unique_ptr<Arena> arena;
   std::unique_ptr<Staging> staging;
   Deadline deadline = Deadline::max();
+  Deadline device_deadline = Deadline::max();  ///< Of answers of devices, in time for the ranks.
   std::shared_ptr<PendingState> pending;
   /// For failures where making it could fail as well.
   const Status no_memory = Status::from_errno(ENOMEM, "copy a checkpoint", "");

@@ -405,7 +405,7 @@ Result<Verdict> CheckpointSaver::Core::agree_and_plan(SaveJob& job) {
 Result<Verdict> CheckpointSaver::Core::agree_in_time(SaveJob& job) {
   constexpr nanoseconds kLastCalls = std::chrono::seconds(1);
   if (leader_ == nullptr) return agree_and_plan(job);
-  const Status begun = caller_ops_.begin(deadline_after(kLastCalls, job.request.devices.deadline));
+  const Status begun = caller_ops_.begin(deadline_after(kLastCalls, job.device_deadline));
   if (job.request.refusal.ok()) job.request.refusal = begun;
   const struct End {
     TimedFileOps& ops;
@@ -414,16 +414,17 @@ Result<Verdict> CheckpointSaver::Core::agree_in_time(SaveJob& job) {
   return agree_and_plan(job);
 }
 
-Result<Pending> CheckpointSaver::Core::save(SaveRequest request) {
+Result<PendingSave> CheckpointSaver::Core::save(SaveRequest request) {
   auto job = std::make_shared<SaveJob>();
   job->deadline = deadline_after(request.deadline.value_or(options_.deadline));
   job->request = std::move(request);
   job->pending = std::make_shared<PendingState>(job->request.step);
-  job->request.devices.deadline = answer_deadline(job->deadline, coordinator_.world_size());
+  job->device_deadline = answer_deadline(job->deadline, coordinator_.world_size());
   // The other ranks get a refusal in agree_and_plan().
   if (job->request.refusal.ok()) job->request.refusal = replaced_.check();
   if (job->request.refusal.ok())
-    job->request.refusal = options_.copier->begin(job->request.tensors, job->request.devices);
+    job->request.refusal =
+        options_.copier->begin(job->request.tensors, job->request.devices, job->device_deadline);
   const std::string context = "save step " + std::to_string(job->request.step);
   if (coordinator_.world_size() > 1) job->keys = piece_keys(job->request.tensors);
   const Result<Verdict> verdict = agree_in_time(*job);
@@ -433,7 +434,7 @@ Result<Pending> CheckpointSaver::Core::save(SaveRequest request) {
     case SaveAction::skip:
       job->pending->set_released();
       job->pending->finish(SaveOutcome::skipped, Status());
-      return Pending(job->pending);
+      return PendingSave(job->pending);
     case SaveAction::fail:
     case SaveAction::fail_behind:
       // The error of an earlier save names its own step.
@@ -466,7 +467,7 @@ Status CheckpointSaver::Core::stage(const Job& job) {
   return {};
 }
 
-Result<Pending> CheckpointSaver::Core::enter(const Job& job) {
+Result<PendingSave> CheckpointSaver::Core::enter(const Job& job) {
   job->failure = stage(job);
   if (job->failure.ok())
     fills_->begin(job->number);
@@ -484,12 +485,12 @@ Result<Pending> CheckpointSaver::Core::enter(const Job& job) {
     return job->failure.with_context("save step " + std::to_string(job->request.step));
   fill(*job);
   job->pending->set_staged();
-  return Pending(job->pending);
+  return PendingSave(job->pending);
 }
 
-/// Copies the tensors. If the writer fails meanwhile the copy ends early, and the Pending has the
-/// error. What need not be done before save() returns is left to a thread, or done here if there is
-/// none.
+/// Copies the tensors. If the writer fails meanwhile the copy ends early, and the PendingSave has
+/// the error. What need not be done before save() returns is left to a thread, or done here if
+/// there is none.
 void CheckpointSaver::Core::fill(SaveJob& job) {
   CopyRest rest;
   copy_or_fail(job, [&]() -> Status {
@@ -541,9 +542,9 @@ Status CheckpointSaver::Core::wait(Deadline deadline) {
   return error;
 }
 
-SaverProgress CheckpointSaver::Core::progress() const {
+SaveProgress CheckpointSaver::Core::progress() const {
   Job job;
-  SaverProgress progress;
+  SaveProgress progress;
   {
     MutexLock lock(mutex_);
     progress.in_flight = static_cast<std::uint32_t>(in_flight_.size());
@@ -617,7 +618,7 @@ void CheckpointSaver::Core::finish(const Job& job, const EndMessage& end) {
             .error = error,
             .is_behind_commit = end.outcome == SaveOutcome::committed,
             .pending = job->pending});
-    // Under the lock: a thread that sees no save in flight finds every Pending done, and vice
+    // Under the lock: a thread that sees no save in flight finds every PendingSave done, and vice
     // versa.
     job->pending->finish(end.outcome, error, end.generation, end.line);
     is_removing_ = leader_ != nullptr && leader_->has_condemned();

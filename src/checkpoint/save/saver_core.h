@@ -46,15 +46,15 @@ class CheckpointSaver::Core {
   void close();
   /// Never destroys this object, which is `self`.
   void keep(std::shared_ptr<Core> self) { self_ = std::move(self); }
-  Result<Pending> save(SaveRequest request);
+  Result<PendingSave> save(SaveRequest request);
   Status wait(Deadline deadline);
   /// Waits until no save is in flight and condemned checkpoints are removed. Returns false if the
   /// deadline passes first.
   bool await_idle(Deadline deadline);
-  /// Returns the newest error that was not reported yet, neither here nor by its Pending, and
+  /// Returns the newest error that was not reported yet, neither here nor by its PendingSave, and
   /// clears all of them.
   Status take_error();
-  SaverProgress progress() const;
+  SaveProgress progress() const;
 
  private:
   using Job = std::shared_ptr<SaveJob>;
@@ -62,8 +62,9 @@ class CheckpointSaver::Core {
   struct Failure {
     std::uint64_t number = 0;  ///< Number of the save.
     Status error = {};
-    bool is_behind_commit = false;                ///< The save is committed.
-    std::shared_ptr<const PendingState> pending;  ///< The Pending with this error; null if none.
+    bool is_behind_commit = false;  ///< The save is committed.
+    std::shared_ptr<const PendingState>
+        pending;  ///< The PendingSave with this error; null if none.
   };
 
   Status plan(SaveJob& job);
@@ -85,7 +86,7 @@ class CheckpointSaver::Core {
   void await_room(Deadline deadline);
   void settle(const Verdict& verdict, Deadline deadline);
   Status stage(const Job& job);
-  Result<Pending> enter(const Job& job);
+  Result<PendingSave> enter(const Job& job);
   void fill(SaveJob& job);
   static void drain(Fills& fills, SaveJob& job, CopyRest rest);
   std::uint64_t new_bytes(const CheckpointLayout& layout) const;

@@ -10,12 +10,10 @@
 #include <vector>
 
 #include "checkpoint/manifest/manifest.h"
-#include "formats/arrays/safetensors.h"
+#include "stoker/safetensors.h"
 #include "stoker/status.h"
 
 namespace stoker {
-
-inline constexpr std::int32_t kHostMemory = -1;
 
 /// A tensor to be saved, or this rank's slice of one.
 struct SaveTensor {

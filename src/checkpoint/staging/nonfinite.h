@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "formats/arrays/safetensors.h"
+#include "stoker/safetensors.h"
 
 namespace stoker {
 

@@ -11,39 +11,10 @@
 #include "base/clock.h"
 #include "checkpoint/staging/layout.h"
 #include "checkpoint/staging/staging.h"
+#include "stoker/device.h"
 #include "stoker/status.h"
 
 namespace stoker {
-
-/// A queue of work on a device, as its driver calls it: for CUDA a CUstream, null for the default.
-struct DeviceStream {
-  std::int32_t device = 0;
-  void* handle = nullptr;
-};
-
-/// Memory of a device. `owner` is released when it is no longer used, by any thread.
-struct DeviceMemory {
-  std::byte* data = nullptr;
-  std::size_t size_bytes = 0;
-  std::shared_ptr<void> owner = {};
-};
-
-/// Returns memory for a snapshot of a device's tensors, `size_bytes` of it or less; nothing if
-/// there is none.
-using LendMemory = std::function<DeviceMemory(std::int32_t device, std::uint64_t size_bytes)>;
-
-/// What the caller of a save has on devices.
-struct DeviceUse {
-  /// The caller's streams. The save reads a device's tensors after the work that these have at the
-  /// time of the call, and before work that they get after it has returned.
-  std::vector<DeviceStream> streams = {};
-  /// Called by the thread that called save(), before that returns, with what this rank stores on
-  /// the device. Empty: no snapshot is taken.
-  LendMemory snapshot_memory = {};
-  /// Set by save(): begin(), digests() and begin_copy() wait for devices until then, and not
-  /// longer.
-  Deadline deadline = Deadline::max();
-};
 
 /// The rest of a copy; empty if there is none.
 using CopyRest = std::function<Status()>;
@@ -63,8 +34,10 @@ class TensorCopier {
   virtual Status check(std::span<const SaveTensor> /*tensors*/) const { return {}; }
 
   /// Called first in every save: afterwards the caller gives its streams no work until save()
-  /// returns. An error fails the save.
-  virtual Status begin(std::span<const SaveTensor> /*tensors*/, const DeviceUse& /*use*/) {
+  /// returns. An error fails the save. This, digests() and begin_copy() wait for devices until
+  /// `deadline`, and not longer.
+  virtual Status begin(std::span<const SaveTensor> /*tensors*/, const DeviceUse& /*use*/,
+                       Deadline /*deadline*/) {
     return {};
   }
 
@@ -87,8 +60,8 @@ class TensorCopier {
   /// Like copy(), but may return while chunks are still to be filled, from a snapshot: the tensors
   /// may change then. The result does the rest, and is called once, by any thread. It returns when
   /// nothing writes to the chunks any more; an error or an exception fails the save. The arguments
-  /// and the copier live until then. If a device has not answered by DeviceUse::deadline, the save
-  /// has failed, and the rest is to wait for the device, which may still read the tensors.
+  /// and the copier live until then. If a device has not answered by the deadline of begin(), the
+  /// save has failed, and the rest is to wait for the device, which may still read the tensors.
   virtual Result<CopyRest> begin_copy(const CheckpointLayout& layout,
                                       std::span<const SaveTensor> tensors, Staging& staging) {
     STOKER_TRY(copy(layout, tensors, staging));
@@ -97,8 +70,8 @@ class TensorCopier {
 
   /// Returns the XXH3-128 of each tensor's bytes, as copy() would write them. Nothing reads the
   /// tensors after the return, with one exception: if a device has not answered by
-  /// DeviceUse::deadline, the call fails with `unavailable` and sets `late`, which waits until the
-  /// device does nothing for the call any more. `late` is called once, by any thread, while the
+  /// the deadline of begin(), the call fails with `unavailable` and sets `late`, which waits until
+  /// the device does nothing for the call any more. `late` is called once, by any thread, while the
   /// copier lives.
   virtual Result<std::vector<Digest128>> digests(std::span<const SaveTensor> tensors,
                                                  CopyRest& late) = 0;

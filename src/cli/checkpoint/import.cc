@@ -25,11 +25,11 @@
 #include "cli/engine_choice.h"
 #include "cli/line_text.h"
 #include "cli/work_progress.h"
-#include "formats/arrays/safetensors.h"
 #include "formats/json/json.h"
 #include "io/files/exact_transfer.h"
 #include "io/files/file_ops.h"
 #include "io/files/regular_file.h"
+#include "stoker/safetensors.h"
 #include "stoker/version.h"
 
 namespace stoker::cli {
@@ -152,11 +152,11 @@ std::string extra_of(const SafetensorsHeader& header, const std::string& file) {
 /// Shows the progress of the writer while the caller waits for it.
 ///
 /// Thread safety: none.
-class SaveProgress {
+class ShownSave {
  public:
-  SaveProgress(const CheckpointSaver& saver, Context& context)
+  ShownSave(const CheckpointSaver& saver, Context& context)
       : saver_(saver), line_(context, "importing", "bytes"), drawer_([this] { draw(); }) {}
-  ~SaveProgress() {
+  ~ShownSave() {
     {
       const MutexLock lock(mutex_);
       is_over_ = true;
@@ -167,7 +167,7 @@ class SaveProgress {
  private:
   void draw() {
     for (bool is_over = false; !is_over;) {
-      const SaverProgress now = saver_.progress();
+      const SaveProgress now = saver_.progress();
       if (now.size_bytes != 0)
         line_.show(
             {.done = now.written_bytes, .count = now.size_bytes, .bytes = now.written_bytes});
@@ -195,8 +195,8 @@ Result<std::uint64_t> save(const ImportRequest& request, SaveRequest contents, T
                                        .copier = make_reading_copier(kReadThreads, std::move(read)),
                                        .tool = std::string("stoker ") + kVersion,
                                        .engine = make_stoppable_writes(context.stop, engine)}));
-  const SaveProgress progress(*saver, context);
-  const Result<Pending> pending = saver->save(std::move(contents));
+  const ShownSave progress(*saver, context);
+  const Result<PendingSave> pending = saver->save(std::move(contents));
   const Status saved = pending.ok() ? pending->wait() : pending.status();
   const Status closed = saver->close();
   const bool is_durable = pending.ok() && pending->is_durable();

@@ -12,7 +12,7 @@
 #include "dataset/shards/open_files.h"
 #include "io/files/file.h"
 #include "stoker/status.h"
-#include "store/object_store.h"
+#include "stoker/store.h"
 
 namespace stoker {
 

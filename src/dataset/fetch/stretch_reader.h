@@ -14,7 +14,7 @@
 #include "io/files/file.h"
 #include "io/range_reader.h"
 #include "stoker/status.h"
-#include "store/object_store.h"
+#include "stoker/store.h"
 
 namespace stoker {
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "stoker/status.h"
+#include "stoker/store.h"
 #include "stoker/verify.h"
-#include "store/object_store.h"
 
 namespace stoker {
 

@@ -13,8 +13,8 @@
 #include "formats/plain_name.h"
 #include "io/files/file_ops.h"
 #include "stoker/status.h"
+#include "stoker/store.h"
 #include "store/local_store.h"
-#include "store/object_store.h"
 
 namespace stoker {
 

@@ -13,7 +13,7 @@
 #include "formats/json/strict_json.h"
 #include "formats/shard_format.h"
 #include "stoker/status.h"
-#include "store/object_store.h"
+#include "stoker/store.h"
 
 namespace stoker {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "stoker/status.h"
-#include "store/object_store.h"
+#include "stoker/store.h"
 
 namespace stoker::internal {
 

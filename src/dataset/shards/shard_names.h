@@ -8,8 +8,8 @@
 
 #include "formats/shard_format.h"
 #include "stoker/status.h"
+#include "stoker/store.h"
 #include "store/local_store.h"
-#include "store/object_store.h"
 
 namespace stoker {
 

@@ -7,7 +7,7 @@
 
 #include "formats/shard_format.h"
 #include "stoker/status.h"
-#include "store/object_store.h"
+#include "stoker/store.h"
 
 namespace stoker {
 

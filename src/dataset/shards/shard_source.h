@@ -15,7 +15,7 @@
 #include "formats/shard_format.h"
 #include "stoker/dtype.h"
 #include "stoker/status.h"
-#include "store/object_store.h"
+#include "stoker/store.h"
 
 namespace stoker {
 

@@ -1,4 +1,4 @@
-#include "formats/arrays/safetensors.h"
+#include "stoker/safetensors.h"
 
 #include <fmt/format.h>
 

@@ -5,9 +5,9 @@
 #include <iterator>
 #include <unordered_set>
 
-#include "formats/arrays/safetensors.h"
 #include "formats/json/strict_json.h"
 #include "formats/utf8.h"
+#include "stoker/safetensors.h"
 
 namespace stoker {
 namespace {

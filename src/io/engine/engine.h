@@ -8,8 +8,8 @@
 #include <string>
 
 #include "base/clock.h"
-#include "io/engine/range_source.h"
 #include "stoker/io.h"
+#include "stoker/range_source.h"
 #include "stoker/status.h"
 
 namespace stoker {

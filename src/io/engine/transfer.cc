@@ -16,15 +16,12 @@ std::span<std::byte> Transfer::buffer() const noexcept {
 }
 
 std::span<const iovec> Transfer::pieces() {
-  const auto all = request_.pieces;
-  if (moved_ == 0) return all.first(std::min(all.size(), kPiecesMax));
   rest_.clear();
   std::size_t skip = moved_;
-  for (const iovec& piece : all) {
+  for (const std::span<std::byte> piece : request_.pieces) {
     if (rest_.size() == kPiecesMax) break;
-    if (skip < piece.iov_len)
-      rest_.push_back({static_cast<std::byte*>(piece.iov_base) + skip, piece.iov_len - skip});
-    skip -= std::min(skip, piece.iov_len);
+    if (skip < piece.size()) rest_.push_back({piece.data() + skip, piece.size() - skip});
+    skip -= std::min(skip, piece.size());
   }
   return rest_;
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/uio.h>
+
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -49,7 +51,7 @@ class Transfer {
   std::size_t moved_ = 0;
   int retries_ = 0;
   std::int64_t result_ = 0;
-  std::vector<iovec> rest_;  // the pieces left to move after a partial transfer
+  std::vector<iovec> rest_;  // the pieces left to move, for the next call
 };
 
 /// Issues one system call for `transfer` and returns its raw result. For engines without a queue.

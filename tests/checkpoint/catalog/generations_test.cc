@@ -23,7 +23,7 @@ class GenerationsTest : public ::testing::Test {
     return make_saver(std::move(options));
   }
   void save(CheckpointSaver& saver, std::uint64_t step) const {
-    const Result<Pending> pending = saver.save(request_of(step, {counted("w", 50, 1)}));
+    const Result<PendingSave> pending = saver.save(request_of(step, {counted("w", 50, 1)}));
     ASSERT_TRUE(pending.ok()) << pending.status().message();
     ASSERT_TRUE(pending->wait().ok()) << pending->wait().message();
   }

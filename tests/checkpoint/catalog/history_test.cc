@@ -25,7 +25,7 @@ std::uint64_t save(const std::string& directory, std::uint64_t step, float first
   const Result<std::unique_ptr<CheckpointSaver>> saver = CheckpointSaver::make(std::move(options));
   EXPECT_TRUE(saver.ok());
   const std::vector<OwnedTensor> tensors = {counted("w", 1000, first)};
-  const Result<Pending> pending = (*saver)->save(request_of(step, tensors));
+  const Result<PendingSave> pending = (*saver)->save(request_of(step, tensors));
   EXPECT_TRUE(pending.ok()) << pending.status().message();
   if (!pending.ok()) return 0;
   EXPECT_TRUE(pending->wait().ok()) << pending->wait().message();
@@ -95,7 +95,7 @@ TEST(HistoryTest, a_save_that_removes_nothing_looks_at_no_manifest_but_its_own) 
   const std::vector<OwnedTensor> tensors = {counted("w", 1000, 1)};
   for (const std::uint64_t step : {1U, 2U, 3U}) {
     ops.count = 0;
-    const Result<Pending> pending = (*saver)->save(request_of(step, tensors));
+    const Result<PendingSave> pending = (*saver)->save(request_of(step, tensors));
     ASSERT_TRUE(pending.ok()) << pending.status().message();
     ASSERT_TRUE(pending->wait().ok()) << pending->wait().message();
     if (step > 1) {

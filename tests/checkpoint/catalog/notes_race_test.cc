@@ -49,7 +49,7 @@ class SavingRun {
   }
   Named save() {
     const std::vector<OwnedTensor> tensors = {counted("w", 50, static_cast<float>(++step_))};
-    const Result<Pending> pending = saver_->save(request_of(step_, tensors));
+    const Result<PendingSave> pending = saver_->save(request_of(step_, tensors));
     EXPECT_TRUE(pending.ok()) << pending.status().message();
     if (!pending.ok()) return {};
     const Status saved = pending->wait();

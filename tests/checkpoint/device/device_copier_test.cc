@@ -207,7 +207,7 @@ TEST_F(DeviceCopierTest, digests_are_those_of_the_bytes) {
   const std::vector<std::vector<float>> values = {iota(5 * kMiB / 4 + 1, 1), iota(3, 2), {}};
   std::vector<SaveTensor> tensors = {on_device("a", values[0], 0), host.view(),
                                      on_device("b", values[1], 1), on_device("n", values[2], 1)};
-  ASSERT_TRUE(copier->begin(tensors, {}).ok());
+  ASSERT_TRUE(copier->begin(tensors, {}, Deadline::max()).ok());
   CopyRest late;
   const Result<std::vector<Digest128>> found = copier->digests(tensors, late);
   ASSERT_TRUE(found.ok()) << found.status().message();

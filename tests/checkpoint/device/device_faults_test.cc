@@ -23,7 +23,7 @@ class DeviceFaultsTest : public DeviceSaves,
       request.devices.streams = {{.device = 0, .handle = current_}, {.device = 1}};
       fake_.fail_call(number, GetParam());
       try {
-        Result<Pending> pending = saver->save(std::move(request));
+        Result<PendingSave> pending = saver->save(std::move(request));
         if (pending.ok()) static_cast<void>(pending->wait());
       } catch (const std::bad_alloc&) {  // before anything was copied
         EXPECT_EQ(GetParam(), FakeDriver::Fault::no_memory);

@@ -12,10 +12,6 @@ namespace {
 
 class LateDigestsTest : public DeviceSaves {
  protected:
-  DeviceUse use_until(Deadline deadline) const {
-    return {.streams = {{.device = 0, .handle = current_}}, .deadline = deadline};
-  }
-
   const CudaStream current_ = fake_.make_stream(0);
 };
 
@@ -28,8 +24,8 @@ TEST_F(LateDigestsTest, end_at_the_deadline_and_keep_their_memory_until_the_devi
   const std::vector<SaveTensor> tensors = {on_device("a", values, 0), on_device("b", values, 0),
                                            on_device("c", few, 1)};
   fake_.hold(0, current_);
-  ASSERT_TRUE(
-      copier->begin(tensors, use_until(deadline_after(std::chrono::milliseconds(20)))).ok());
+  const DeviceUse use{.streams = {{.device = 0, .handle = current_}}};
+  ASSERT_TRUE(copier->begin(tensors, use, deadline_after(std::chrono::milliseconds(20))).ok());
   CopyRest late;
   const Status failed = copier->digests(tensors, late).status();
   EXPECT_EQ(failed.code(), Code::unavailable);
@@ -40,7 +36,7 @@ TEST_F(LateDigestsTest, end_at_the_deadline_and_keep_their_memory_until_the_devi
   // Another device, and other memory.
   const std::vector<SaveTensor> others = {tensors[2]};
   CopyRest none;
-  ASSERT_TRUE(copier->begin(others, {}).ok());
+  ASSERT_TRUE(copier->begin(others, {}, Deadline::max()).ok());
   const Result<std::vector<Digest128>> found = copier->digests(others, none);
   ASSERT_TRUE(found.ok()) << found.status().message();
   EXPECT_EQ(found->front(), xxh3_128(std::as_bytes(std::span(few))));
@@ -78,7 +74,7 @@ TEST_F(LateDigestsTest, a_save_of_two_ranks_fails_and_its_checkpointers_do_not_w
                               .tensors = {on_device("w", values, static_cast<int>(rank))}};
           if (rank == 0) request.devices.streams = {{.device = 0, .handle = current_}};
           request.deadline = deadline;
-          Result<Pending> pending = savers[rank]->save(std::move(request));
+          Result<PendingSave> pending = savers[rank]->save(std::move(request));
           ends[rank] = pending.ok() ? pending->wait() : pending.status();
         });
     }

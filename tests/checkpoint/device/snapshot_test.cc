@@ -27,7 +27,7 @@ TEST_F(SnapshotTest, what_the_stream_gets_after_the_save_does_not_change_it) {
   const SaveTensor w = on_device("w", iota(2 * kMiB, 1));
   fake_.hold(0, current_);
   fake_.enqueue_write(0, current_, pointer_of(w), raw(iota(2 * kMiB, 2)));
-  const Result<Pending> pending = saver->save(request(1, {w}, 100 * kMiB));
+  const Result<PendingSave> pending = saver->save(request(1, {w}, 100 * kMiB));
   ASSERT_TRUE(pending.ok());  // it returned, and the stream has not even begun
   EXPECT_TRUE(pending->is_staged());
   EXPECT_FALSE(pending->is_released());
@@ -51,7 +51,7 @@ TEST_F(SnapshotTest, an_allocator_that_fills_new_memory_on_the_stream_does_not_s
                         std::vector<std::byte>(size_bytes, std::byte{0xff}));
     return memory;
   };
-  const Result<Pending> pending = saver->save(filled);
+  const Result<PendingSave> pending = saver->save(filled);
   ASSERT_TRUE(pending.ok());
   fake_.release();
   ASSERT_TRUE(saver->close().ok());
@@ -64,7 +64,7 @@ TEST_F(SnapshotTest, what_does_not_fit_is_copied_before_the_save_returns) {
   const std::vector<SaveTensor> tensors = {on_device("a", iota(kMiB, 1)),
                                            on_device("b", iota(2 * kMiB, 2)),
                                            on_device("c", iota(kMiB / 2, 3)), host.view()};
-  const Result<Pending> pending = saver->save(request(1, tensors, 7 * kMiB));
+  const Result<PendingSave> pending = saver->save(request(1, tensors, 7 * kMiB));
   ASSERT_TRUE(pending.ok());
   EXPECT_EQ(fake_.count_of("memcpy_dtod_async"), 2U);  // a and c
   ASSERT_TRUE(saver->close().ok());
@@ -76,7 +76,8 @@ TEST_F(SnapshotTest, what_does_not_fit_is_copied_before_the_save_returns) {
 
 TEST_F(SnapshotTest, without_memory_the_save_waits_for_its_copies) {
   const auto saver = make_saver(options());
-  const Result<Pending> pending = saver->save(request(1, {on_device("w", iota(5 * kMiB, 1))}, 0));
+  const Result<PendingSave> pending =
+      saver->save(request(1, {on_device("w", iota(5 * kMiB, 1))}, 0));
   ASSERT_TRUE(pending.ok());
   EXPECT_TRUE(pending->is_released());
   ASSERT_TRUE(saver->close().ok());
@@ -97,7 +98,7 @@ TEST_F(SnapshotTest, a_save_through_a_ring_leaves_the_device_later_with_what_is_
                .data = reinterpret_cast<const std::byte*>(counts.data()),
                .strides_bytes = {8}};
   fake_.hold(0, current_);
-  const Result<Pending> pending = saver->save(request(1, {w, v, h}, 100 * kMiB));
+  const Result<PendingSave> pending = saver->save(request(1, {w, v, h}, 100 * kMiB));
   ASSERT_TRUE(pending.ok()) << pending.status().message();
   EXPECT_TRUE(pending->is_staged());
   EXPECT_FALSE(pending->is_released());
@@ -120,7 +121,7 @@ TEST_F(SnapshotTest, a_save_through_a_ring_takes_a_snapshot_of_everything_or_non
     const auto saver = make_saver(std::move(small));
     SaveRequest own = request(1, {on_device("w", iota(5 * kMiB, 1))}, kMiB);
     if (has_large) own.tensors.push_back(large.view());
-    const Result<Pending> pending = saver->save(std::move(own));
+    const Result<PendingSave> pending = saver->save(std::move(own));
     ASSERT_TRUE(pending.ok());
     EXPECT_TRUE(pending->is_released());
     ASSERT_TRUE(saver->close().ok());
@@ -152,7 +153,7 @@ TEST_F(SnapshotTest, its_memory_may_come_from_the_driver_and_is_freed) {
       SaveRequest own = request(step, {on_device("w", iota(kMiB, float(step)))}, 0);
       own.devices.snapshot_memory = make_driver_memory(
           fake_.table(), step == 1 ? 100 * kMiB : 1000);  // the second: too small
-      const Result<Pending> pending = saver->save(own);
+      const Result<PendingSave> pending = saver->save(own);
       ASSERT_TRUE(pending.ok());
       ASSERT_TRUE(pending->wait().ok());
       EXPECT_EQ(fake_.allocated_bytes(), 0U);
@@ -175,8 +176,8 @@ TEST_F(SnapshotTest, a_replaced_save_ends_its_drain_before_its_memory_is_used_ag
   const auto saver = make_saver(std::move(own));
   const SaveTensor w = on_device("w", iota(2 * kMiB, 1));
   fake_.hold(0, current_);
-  const Result<Pending> first = saver->save(request(1, {w}, 100 * kMiB));
-  const Result<Pending> second = saver->save(request(2, {w}, 100 * kMiB));
+  const Result<PendingSave> first = saver->save(request(1, {w}, 100 * kMiB));
+  const Result<PendingSave> second = saver->save(request(2, {w}, 100 * kMiB));
   ASSERT_TRUE(first.ok() && second.ok());
   {
     const std::jthread saving([&] { EXPECT_TRUE(saver->save(request(3, {w}, 100 * kMiB)).ok()); });
@@ -199,7 +200,7 @@ TEST_F(SnapshotTest, a_writer_that_fails_during_the_drain_fails_the_save_and_the
   const auto saver = make_saver(std::move(own));
   const SaveTensor w = on_device("w", iota(2 * kMiB, 1));
   fake_.hold(0, current_);
-  const Result<Pending> pending = saver->save(request(1, {w}, 100 * kMiB));
+  const Result<PendingSave> pending = saver->save(request(1, {w}, 100 * kMiB));
   ASSERT_TRUE(pending.ok()) << pending.status().message();
   failed.wait();
   EXPECT_FALSE(lent_.at(0).expired());  // the device has not read the tensors yet
@@ -234,7 +235,8 @@ TEST_P(HangingDeviceTest,
   const auto saver = make_saver(options());
   const SaveTensor w = on_device("w", iota(2 * kMiB, 1));
   fake_.hold(0, current_);
-  const Result<Pending> pending = saver->save(late_request(1, w, std::chrono::milliseconds(30)));
+  const Result<PendingSave> pending =
+      saver->save(late_request(1, w, std::chrono::milliseconds(30)));
   ASSERT_TRUE(pending.ok()) << pending.status().message();
   EXPECT_EQ(pending->wait().code(), Code::unavailable);
   pending->set_reported();
@@ -242,7 +244,7 @@ TEST_P(HangingDeviceTest,
   EXPECT_EQ(lent_.at(0).expired(), most() == 0);
   fake_.release();
   while (!pending->is_released()) std::this_thread::yield();
-  const Result<Pending> next = saver->save(request(2, {w, small_}, most()));
+  const Result<PendingSave> next = saver->save(request(2, {w, small_}, most()));
   ASSERT_TRUE(next.ok()) << next.status().message();
   ASSERT_TRUE(saver->close().ok());
   EXPECT_FALSE(std::filesystem::exists(step_path(1)));
@@ -257,12 +259,12 @@ TEST_F(SnapshotTest, a_save_that_replaces_one_waits_for_its_device_until_the_dea
   const auto saver = make_saver(std::move(own));
   const SaveTensor w = on_device("w", iota(kMiB, 1));
   fake_.hold(0, current_);
-  const Result<Pending> first = saver->save(request(1, {w}, 100 * kMiB));
-  const Result<Pending> second = saver->save(request(2, {w}, 100 * kMiB));
+  const Result<PendingSave> first = saver->save(request(1, {w}, 100 * kMiB));
+  const Result<PendingSave> second = saver->save(request(2, {w}, 100 * kMiB));
   ASSERT_TRUE(first.ok() && second.ok());
   SaveRequest late = request(3, {w}, 100 * kMiB);
   late.deadline = std::chrono::milliseconds(30);
-  const Result<Pending> third = saver->save(late);
+  const Result<PendingSave> third = saver->save(late);
   EXPECT_EQ(second->outcome(), SaveOutcome::replaced);
   EXPECT_FALSE(second->is_released());
   EXPECT_FALSE(lent_.at(1).expired());

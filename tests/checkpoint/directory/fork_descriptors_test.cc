@@ -69,7 +69,7 @@ TEST_P(ForkDescriptorsTest, a_child_of_a_save_keeps_no_file_of_it) {
   options.file.policy = GetParam();
   options.retention.keep_last = 1;
   const auto saver = make_saver(std::move(options));
-  const Result<Pending> first = saver->save(request_of(1, {counted("w", 100'000, 1)}));
+  const Result<PendingSave> first = saver->save(request_of(1, {counted("w", 100'000, 1)}));
   ASSERT_TRUE(first.ok()) << first.status().message();
   gate.await();
   {
@@ -77,7 +77,7 @@ TEST_P(ForkDescriptorsTest, a_child_of_a_save_keeps_no_file_of_it) {
     EXPECT_EQ(child.open_below(run), std::vector<std::string>());
     gate.open();
     ASSERT_TRUE(first->wait().ok()) << first->wait().message();
-    const Result<Pending> second = saver->save(request_of(2, {counted("w", 100'000, 2)}));
+    const Result<PendingSave> second = saver->save(request_of(2, {counted("w", 100'000, 2)}));
     ASSERT_TRUE(second.ok() && second->wait().ok());
     ASSERT_TRUE(saver->wait().ok());
     EXPECT_FALSE(fs::exists(run + "/" + step_name(1))) << "retention has removed it";

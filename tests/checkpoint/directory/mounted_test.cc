@@ -52,7 +52,7 @@ class MountedTest : public ::testing::Test {
     EXPECT_EQ(contents_of(dir_.file("precious/folder/file")), "kept too");
   }
   static Status save(CheckpointSaver& saver, std::uint64_t step) {
-    const Result<Pending> pending = saver.save(request_of(step, {counted("w", 50, 1)}));
+    const Result<PendingSave> pending = saver.save(request_of(step, {counted("w", 50, 1)}));
     return pending.ok() ? pending->wait() : pending.status();
   }
 

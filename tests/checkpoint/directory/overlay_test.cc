@@ -66,7 +66,7 @@ class OverlayTest : public ::testing::Test {
     ASSERT_TRUE(saver->close().ok());
   }
   static void save(CheckpointSaver& saver, std::uint64_t step) {
-    const Result<Pending> pending =
+    const Result<PendingSave> pending =
         saver.save(request_of(step, {counted("w", 50, static_cast<float>(step))}));
     ASSERT_TRUE(pending.ok()) << pending.status().message();
     ASSERT_TRUE(pending->wait().ok()) << pending->wait().message();
@@ -136,7 +136,7 @@ TEST_F(OverlayTest, a_checkpoint_that_was_put_aside_in_the_lower_layer_is_not_lo
   fs::rename(overlay_->lower() + "/" + step_name(1), overlay_->lower() + "/owner-dead/" + aside);
   SKIP_WITHOUT_OVERLAY();
   const auto saver = make_saver(quiet_options(overlay_->merged()));
-  const Result<Pending> pending = saver->save(request_of(2, {counted("w", 50, 2)}));
+  const Result<PendingSave> pending = saver->save(request_of(2, {counted("w", 50, 2)}));
   const Status status = pending.ok() ? pending->wait() : pending.status();
   EXPECT_EQ(status.code(), Code::unsupported) << status.message();
   EXPECT_NE(status.message().find("copy the directory"), std::string_view::npos)
@@ -165,7 +165,7 @@ TEST_F(OverlayTest, a_rewound_run_is_told_that_a_step_of_the_lower_layer_cannot_
   SaverOptions options = quiet_options(overlay_->merged());
   options.parent = CheckpointParent{.step = 1, .generation = 1};
   const auto saver = make_saver(std::move(options));
-  const Result<Pending> pending = saver->save(request_of(2, {counted("w", 50, 2)}));
+  const Result<PendingSave> pending = saver->save(request_of(2, {counted("w", 50, 2)}));
   ASSERT_TRUE(pending.ok()) << pending.status().message();
   const Status status = pending->wait();
   EXPECT_EQ(status.code(), Code::unsupported) << status.message();

@@ -155,7 +155,7 @@ void make_template(const std::string& directory) {
   const auto saver = make_saver(planted_options(directory));
   for (std::uint64_t step = 1; step <= kSteps; ++step) {
     const std::vector<OwnedTensor> tensors = tensors_of(step);
-    const Result<Pending> pending = saver->save(hinted_request(step, tensors));
+    const Result<PendingSave> pending = saver->save(hinted_request(step, tensors));
     ASSERT_TRUE(pending.ok() && pending->wait().ok());
   }
   ASSERT_TRUE(saver->close().ok());
@@ -305,7 +305,7 @@ class PlantedCase {
     options.lock.timeout = std::chrono::seconds(1);
     const auto saver = make_saver(std::move(options));
     const std::vector<OwnedTensor> tensors = tensors_of(step + 100);
-    STOKER_ASSIGN(const Pending pending, saver->save(hinted_request(step, tensors)));
+    STOKER_ASSIGN(const PendingSave pending, saver->save(hinted_request(step, tensors)));
     Status status = pending.wait();
     if (pending.is_durable()) {
       const std::string path = dir() + "/" + step_name(step);

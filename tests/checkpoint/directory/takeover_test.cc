@@ -193,7 +193,7 @@ class Host {
   /// Whether it is committed; then it is promised.
   bool save(std::uint64_t step, float value, Promised* promised) {
     const std::vector<OwnedTensor> tensors = {counted("w", 100, value)};
-    const Result<Pending> pending = saver_->save(testing::request_of(step, tensors));
+    const Result<PendingSave> pending = saver_->save(testing::request_of(step, tensors));
     if (!pending.ok()) {
       last_error_ = pending.status();
       return false;

@@ -172,7 +172,7 @@ TEST(ShardedSaveTest, every_rank_writes_its_own_file_of_one_checkpoint) {
     ASSERT_TRUE(saver.ok());
     const std::vector<OwnedTensor> tensors = tensors_of(rank);
     for (const std::uint64_t step : {1U, 2U, 3U}) {
-      const Result<Pending> pending = (*saver)->save(request_of(step, tensors));
+      const Result<PendingSave> pending = (*saver)->save(request_of(step, tensors));
       ASSERT_TRUE(pending.ok()) << pending.status().message();
       ASSERT_TRUE(pending->wait().ok()) << pending->wait().message();
       EXPECT_EQ(pending->generation(), step);
@@ -202,7 +202,7 @@ TEST(ShardedSaveTest, a_rank_that_fails_fails_the_checkpoint_everywhere_and_is_n
     auto saver = CheckpointSaver::make(std::move(options));
     ASSERT_TRUE(saver.ok());
     const std::vector<OwnedTensor> tensors = tensors_of(rank);
-    const Result<Pending> pending = (*saver)->save(request_of(1, tensors));
+    const Result<PendingSave> pending = (*saver)->save(request_of(1, tensors));
     ASSERT_TRUE(pending.ok());
     const Status error = pending->wait();
     EXPECT_EQ(error.code(), Code::io_error);
@@ -210,7 +210,7 @@ TEST(ShardedSaveTest, a_rank_that_fails_fails_the_checkpoint_everywhere_and_is_n
     EXPECT_EQ(pending->outcome(), SaveOutcome::failed);
     // Told on every rank once, whoever comes first; then the run continues to save.
     EXPECT_FALSE((*saver)->save(request_of(2, tensors)).ok());
-    const Result<Pending> next = (*saver)->save(request_of(2, tensors));
+    const Result<PendingSave> next = (*saver)->save(request_of(2, tensors));
     ASSERT_TRUE(next.ok()) << next.status().message();
     EXPECT_TRUE(next->wait().ok()) << next->wait().message();
     ASSERT_TRUE((*saver)->close().ok());

@@ -119,7 +119,7 @@ class AbandonSaveTest : public ::testing::Test {
     if (rank == 0 && engine_) options.engine = engine_;
     const auto saver = testing::make_saver(std::move(options));
     const std::vector<OwnedTensor> tensors{counted("own." + std::to_string(rank), 2'000, 1)};
-    const Result<Pending> first = saver->save(request_of(1, tensors));
+    const Result<PendingSave> first = saver->save(request_of(1, tensors));
     ASSERT_TRUE(first.ok()) << first.status().message();
     ended_[rank].error = first->wait();
     ended_[rank].outcome = first->outcome();
@@ -131,7 +131,7 @@ class AbandonSaveTest : public ::testing::Test {
   /// The first error is told to all before.
   static void save_next(CheckpointSaver& saver, const std::vector<OwnedTensor>& tensors) {
     EXPECT_FALSE(saver.save(request_of(2, tensors)).ok());
-    const Result<Pending> next = saver.save(request_of(2, tensors));
+    const Result<PendingSave> next = saver.save(request_of(2, tensors));
     ASSERT_TRUE(next.ok()) << next.status().message();
     EXPECT_TRUE(next->wait().ok()) << next->wait().message();
   }

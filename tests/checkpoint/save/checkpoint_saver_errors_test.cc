@@ -41,7 +41,7 @@ TEST(CheckpointerErrorsTest, an_error_is_told_once_by_the_next_call_and_always_b
   std::atomic<bool> is_broken{true};
   const auto saver = make_breakable(dir, is_broken);
   const std::vector<OwnedTensor> tensors{counted("w", 10, 1)};
-  const Result<Pending> failing = saver->save(request_of(1, tensors));
+  const Result<PendingSave> failing = saver->save(request_of(1, tensors));
   ASSERT_TRUE(failing.ok());
   EXPECT_EQ(failing->wait().code(), Code::no_space);
   EXPECT_EQ(failing->outcome(), SaveOutcome::failed);
@@ -60,14 +60,14 @@ TEST(CheckpointerErrorsTest, an_error_that_the_caller_has_is_not_told_again) {
   const auto saver = make_breakable(dir, is_broken);
   const std::vector<OwnedTensor> tensors{counted("w", 10, 1)};
   const auto fail = [&](std::uint64_t step) {
-    const Result<Pending> failing = saver->save(request_of(step, tensors));
+    const Result<PendingSave> failing = saver->save(request_of(step, tensors));
     EXPECT_TRUE(failing.ok());
     EXPECT_EQ(failing->wait().code(), Code::no_space);
     failing->set_reported();
   };
   fail(1);
   fail(2);
-  const Result<Pending> untold = saver->save(request_of(3, tensors));
+  const Result<PendingSave> untold = saver->save(request_of(3, tensors));
   ASSERT_TRUE(untold.ok());
   static_cast<void>(untold->wait());
   const Status raised = saver->save(request_of(4, tensors)).status();
@@ -118,7 +118,7 @@ TEST(CheckpointerErrorsTest, retention_can_fail_without_undoing_the_commit) {
     options.retention = {.keep_last = 1};
     const auto saver = make_saver(std::move(options));
     ASSERT_TRUE(save_through(*saver, request_of(1, {counted("w", 9, 1)})).ok());
-    const Result<Pending> pending = saver->save(request_of(2, {counted("w", 9, 2)}));
+    const Result<PendingSave> pending = saver->save(request_of(2, {counted("w", 9, 2)}));
     ASSERT_TRUE(pending.ok());
     // Blocks are freed after the save was acknowledged: the next call tells.
     EXPECT_EQ(pending->wait().ok(), can_hide);
@@ -141,7 +141,7 @@ TEST(CheckpointerErrorsTest, what_fails_behind_a_commit_does_not_cost_the_next_s
   options.retention = {.keep_last = 1};
   const auto saver = make_saver(std::move(options));
   for (const std::uint64_t step : {1U, 2U, 3U, 4U}) {
-    const Result<Pending> pending = saver->save(request_of(step, {counted("w", 9, 1)}));
+    const Result<PendingSave> pending = saver->save(request_of(step, {counted("w", 9, 1)}));
     ASSERT_TRUE(pending.ok()) << pending.status().message();
     EXPECT_EQ(pending->wait().ok(), step == 1) << "its own pending tells";
     EXPECT_TRUE(pending->is_durable());
@@ -181,7 +181,7 @@ TEST(CheckpointerErrorsTest, close_gives_up_what_does_not_end_in_time) {
   SaverOptions options = quiet_options(dir.path());
   options.ops = &ops;
   const auto saver = make_saver(std::move(options));
-  const Result<Pending> pending = saver->save(request_of(1, {counted("w", 10, 1)}));
+  const Result<PendingSave> pending = saver->save(request_of(1, {counted("w", 10, 1)}));
   ASSERT_TRUE(pending.ok());
   gate.await();
   EXPECT_EQ(saver->close(nanoseconds(1)).code(), Code::unavailable);

@@ -41,7 +41,7 @@ TEST(CheckpointerTest, a_save_is_a_directory_of_plain_safetensors_with_a_manifes
   SaveRequest request = request_of(1000, tensors);
   request.reference = {{"loss", 2.25}};
   request.cursor_json = "{\"position\":7}";
-  const Result<Pending> pending = saver->save(request);
+  const Result<PendingSave> pending = saver->save(request);
   ASSERT_TRUE(pending.ok()) << pending.status().message();
   ASSERT_TRUE(pending->wait().ok()) << pending->wait().message();
   EXPECT_EQ(pending->outcome(), SaveOutcome::committed);
@@ -76,7 +76,7 @@ TEST(CheckpointerTest, the_caller_may_change_its_tensors_as_soon_as_save_has_ret
   const auto saver = make_saver(std::move(options));
   std::vector<OwnedTensor> tensors{counted("w", 100'000, 1)};
   const std::vector<float> before = tensors[0].values;
-  const Result<Pending> pending = saver->save(request_of(1, tensors));
+  const Result<PendingSave> pending = saver->save(request_of(1, tensors));
   ASSERT_TRUE(pending.ok());
   gate.await();  // nothing was written yet
   std::fill(tensors[0].values.begin(), tensors[0].values.end(), -1.0F);
@@ -172,16 +172,16 @@ TEST(CheckpointerTest, a_late_save_is_skipped_replaces_the_waiting_one_or_waits)
     options.in_flight = 2;
     const auto saver = make_saver(std::move(options));
     const std::vector<OwnedTensor> tensors{counted("w", 10, 1)};
-    const Result<Pending> first = saver->save(request_of(1, tensors));
+    const Result<PendingSave> first = saver->save(request_of(1, tensors));
     gate.await();
-    const Result<Pending> second = saver->save(request_of(2, tensors));
+    const Result<PendingSave> second = saver->save(request_of(2, tensors));
     ASSERT_TRUE(first.ok() && second.ok());
     EXPECT_EQ(saver->progress().in_flight, 2U);
     EXPECT_EQ(saver->progress().step, 1U);
     // A blocked save must end once the writer continues: another thread opens the gate.
     std::jthread opener;
     if (policy == LatePolicy::block) opener = std::jthread([&] { gate.open(); });
-    const Result<Pending> third = saver->save(request_of(3, tensors));
+    const Result<PendingSave> third = saver->save(request_of(3, tensors));
     ASSERT_TRUE(third.ok()) << third.status().message();
     gate.open();
     ASSERT_TRUE(saver->wait().ok());

@@ -37,7 +37,7 @@ TEST(CheckpointerWritersTest, a_forked_child_can_neither_use_nor_harm_it) {
   options.ops = &ops;
   auto saver = make_saver(std::move(options));
   const std::vector<OwnedTensor> tensors{counted("w", 10, 1)};
-  const Result<Pending> pending = saver->save(request_of(1, tensors));
+  const Result<PendingSave> pending = saver->save(request_of(1, tensors));
   ASSERT_TRUE(pending.ok());
   gate.await();  // the fork comes in the middle of a save
   const testing::ChildEnd end = testing::in_child([&] {
@@ -132,7 +132,7 @@ TEST(CheckpointerWritersTest, a_save_that_is_late_on_one_rank_is_late_on_all) {
     }
     const std::vector<OwnedTensor> tensors{counted("w", 10, 1)};
     const auto save_on_all = [&](std::uint64_t step) {
-      std::vector<Result<Pending>> begun(2, Status(Code::cancelled, ""));
+      std::vector<Result<PendingSave>> begun(2, Status(Code::cancelled, ""));
       std::jthread other([&] { begun[1] = savers[1]->save(request_of(step, tensors)); });
       begun[0] = savers[0]->save(request_of(step, tensors));
       other.join();
@@ -203,7 +203,7 @@ TEST(CheckpointerWritersTest, a_writer_that_was_presumed_dead_cannot_publish) {
     SaverOptions options = quiet_options(dir.path());
     options.ops = &ops;
     const auto saver = make_saver(std::move(options));
-    const Result<Pending> pending = saver->save(request_of(1, {counted("w", 10, 1)}));
+    const Result<PendingSave> pending = saver->save(request_of(1, {counted("w", 10, 1)}));
     ASSERT_TRUE(pending.ok());
     gate.await();
     const OwnerDirectory successor(opened(dir.path()), "successor");  // on another host

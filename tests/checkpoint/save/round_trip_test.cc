@@ -26,7 +26,7 @@ void save_steps(SaverOptions options, std::initializer_list<std::uint64_t> steps
   ASSERT_TRUE(saver.ok()) << saver.status().message();
   for (const std::uint64_t step : steps) {
     const std::vector<OwnedTensor> tensors = tensors_at(step);
-    Result<Pending> pending = (*saver)->save(request_of(step, tensors));
+    Result<PendingSave> pending = (*saver)->save(request_of(step, tensors));
     ASSERT_TRUE(pending.ok()) << pending.status().message();
     must((*saver)->wait());
   }

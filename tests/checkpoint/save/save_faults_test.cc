@@ -63,7 +63,7 @@ struct FaultyWork {
 
 void must_save(CheckpointSaver& saver, std::uint64_t step) {
   const std::vector<OwnedTensor> tensors = tensors_of(1);
-  const Result<Pending> pending = saver.save(hinted_request(step, tensors));
+  const Result<PendingSave> pending = saver.save(hinted_request(step, tensors));
   ASSERT_TRUE(pending.ok() && pending->wait().ok());
 }
 
@@ -113,7 +113,7 @@ void expect_next_save_works(const std::string& root, const FaultyWork& work) {
   Result<std::unique_ptr<CheckpointSaver>> next = CheckpointSaver::make(quiet_options(root));
   ASSERT_TRUE(next.ok());
   const std::vector<OwnedTensor> tensors = tensors_of(9);
-  const Result<Pending> pending = (*next)->save(hinted_request(4, tensors));
+  const Result<PendingSave> pending = (*next)->save(hinted_request(4, tensors));
   ASSERT_TRUE(pending.ok()) << pending.status().message();
   ASSERT_TRUE(pending->wait().ok()) << pending->wait().message();
   ASSERT_TRUE((*next)->close().ok());
@@ -138,7 +138,7 @@ class SaveFaultsTest : public ::testing::TestWithParam<std::tuple<int, FaultyWor
     EXPECT_TRUE(saver.ok());
     for (const std::uint64_t step : {2U, 3U}) {  // the second one links
       const std::vector<OwnedTensor> tensors = tensors_of(static_cast<float>(step));
-      const Result<Pending> pending = (*saver)->save(hinted_request(step, tensors));
+      const Result<PendingSave> pending = (*saver)->save(hinted_request(step, tensors));
       const Status error = pending.ok() ? pending->wait() : pending.status();
       outcomes[step] = pending.ok() ? pending->outcome() : std::nullopt;
       // Without an error nothing was lost: there was a way around the call that failed.
@@ -207,7 +207,7 @@ TEST(SaveWriteFaultsTest, any_failing_or_short_write_fails_its_save_and_no_other
       Result<std::unique_ptr<CheckpointSaver>> saver = CheckpointSaver::make(std::move(options));
       ASSERT_TRUE(saver.ok());
       const std::vector<OwnedTensor> tensors{counted("w", 2'500'000, 1)};  // three chunks
-      const Result<Pending> pending = (*saver)->save(request_of(1, tensors));
+      const Result<PendingSave> pending = (*saver)->save(request_of(1, tensors));
       ASSERT_TRUE(pending.ok());
       const Status error = pending->wait();
       if (error.ok()) {
@@ -220,7 +220,7 @@ TEST(SaveWriteFaultsTest, any_failing_or_short_write_fails_its_save_and_no_other
       EXPECT_EQ(pending->outcome(), SaveOutcome::failed);
       EXPECT_FALSE(std::filesystem::exists(dir.file("step-000000000001")));
       EXPECT_FALSE((*saver)->wait().ok());
-      const Result<Pending> again = (*saver)->save(request_of(1, tensors));
+      const Result<PendingSave> again = (*saver)->save(request_of(1, tensors));
       ASSERT_TRUE(again.ok()) << again.status().message();
       EXPECT_TRUE(again->wait().ok()) << again->wait().message();
       EXPECT_EQ(engines, 2);

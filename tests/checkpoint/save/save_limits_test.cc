@@ -27,7 +27,7 @@ TEST(SaveLimitsTest, a_rate_that_cannot_be_kept_before_the_deadline_fails_the_sa
   options.rate_limit_bytes_per_s = 1'000;  // more than an hour for a chunk
   const auto saver = make_saver(std::move(options));
   const std::vector<OwnedTensor> tensors{counted("w", 3'000'000, 1)};  // two chunks pass at once
-  const Result<Pending> pending = saver->save(request_of(1, tensors));
+  const Result<PendingSave> pending = saver->save(request_of(1, tensors));
   ASSERT_TRUE(pending.ok()) << pending.status().message();
   const Status error = pending->wait();
   EXPECT_EQ(error.code(), Code::unavailable);
@@ -54,7 +54,7 @@ TEST(SaveLimitsTest, what_was_written_is_counted_while_the_rate_limit_is_waited_
   };
   saver = make_saver(std::move(options));
   const std::vector<OwnedTensor> tensors{counted("w", 3'000'000, 1)};
-  const Result<Pending> pending = saver->save(request_of(1, tensors));
+  const Result<PendingSave> pending = saver->save(request_of(1, tensors));
   ASSERT_TRUE(pending.ok()) << pending.status().message();
   EXPECT_TRUE(pending->wait().ok()) << pending->wait().message();
   ASSERT_EQ(written_bytes.size(), 3U);
@@ -90,7 +90,7 @@ class RoomTest : public ::testing::Test {
 
 TEST_F(RoomTest, saves_that_have_not_reserved_theirs_are_counted) {
   const auto saver = make_saver(options(LatePolicy::skip));
-  const Result<Pending> first = saver->save(request_of(1, tensors_));
+  const Result<PendingSave> first = saver->save(request_of(1, tensors_));
   ASSERT_TRUE(first.ok());
   const Status refused = saver->save(request_of(2, tensors_)).status();
   EXPECT_EQ(refused.code(), Code::no_space);
@@ -105,7 +105,7 @@ TEST_F(RoomTest, a_save_that_may_block_waits_for_those_before_it_to_make_some) {
   back_when_asked_ = 2;
   const auto saver = make_saver(options(LatePolicy::block));
   ASSERT_TRUE(saver->save(request_of(1, tensors_)).ok());
-  const Result<Pending> second = saver->save(request_of(2, tensors_));
+  const Result<PendingSave> second = saver->save(request_of(2, tensors_));
   ASSERT_TRUE(second.ok()) << second.status().message();
   EXPECT_EQ(asked_, 3) << "once more when the first was committed";
   EXPECT_TRUE(second->wait().ok()) << second->wait().message();
@@ -147,10 +147,10 @@ Status save_while_reserving(const Status& result, std::uint64_t then_free_bytes)
   };
   const auto saver = make_saver(std::move(options));
   const std::vector<OwnedTensor> tensors{counted("w", 9, 1)};
-  const Result<Pending> first = saver->save(request_of(1, tensors));
+  const Result<PendingSave> first = saver->save(request_of(1, tensors));
   EXPECT_TRUE(first.ok());
   ops.has_begun.await(kForever);
-  const Result<Pending> second = saver->save(request_of(2, tensors));
+  const Result<PendingSave> second = saver->save(request_of(2, tensors));
   ops.may_end.come_back();
   EXPECT_EQ(first->wait().code(), result.code()) << first->wait().message();
   return second.ok() ? second->wait() : second.status();

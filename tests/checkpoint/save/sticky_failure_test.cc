@@ -39,7 +39,7 @@ class StickyRun {
   /// Whether it says that it is committed.
   bool save(std::uint64_t step) {
     const std::vector<OwnedTensor> tensors = {counted("w", 100, static_cast<float>(step))};
-    Result<Pending> pending = saver_->save(request_of(step, tensors));
+    Result<PendingSave> pending = saver_->save(request_of(step, tensors));
     if (!pending.ok())
       pending = saver_->save(request_of(step, tensors));  // an old error is told once
     if (!pending.ok()) return false;

@@ -41,7 +41,7 @@ class FrozenRun {
     if (changes_frozen) tensors_[1].values[12'345] += 1;
     SaveRequest request = request_of(step_, tensors_);
     request.tensors[1].likely_unchanged = hint;
-    const Result<Pending> pending = saver_->save(request);
+    const Result<PendingSave> pending = saver_->save(request);
     ASSERT_TRUE(pending.ok()) << pending.status().message();
     ASSERT_TRUE(pending->wait().ok()) << pending->wait().message();
     testing::expect_whole(directory());

@@ -43,7 +43,7 @@ class StuckWriteTest : public ::testing::Test {
 
   /// The error of a save that is stuck, and that the next call tells as well.
   Status save_stuck(CheckpointSaver& saver, std::uint64_t step) {
-    const Result<Pending> pending = saver.save(request_of(step, tensors_));
+    const Result<PendingSave> pending = saver.save(request_of(step, tensors_));
     if (!pending.ok()) return pending.status();
     Status error = pending->wait();
     EXPECT_EQ(pending->outcome(), SaveOutcome::failed);
@@ -63,12 +63,12 @@ TEST_F(StuckWriteTest, a_write_that_never_ends_fails_its_save_and_is_named) {
   EXPECT_NE(error.message().find("rank-00000.safetensors at 0"), std::string_view::npos)
       << error.message();
   // The disk is back for the next save, while the old write still hangs.
-  const Result<Pending> next = saver->save(request_of(20, tensors_));
+  const Result<PendingSave> next = saver->save(request_of(20, tensors_));
   ASSERT_TRUE(next.ok()) << next.status().message();
   EXPECT_TRUE(next->wait().ok()) << next->wait().message();
   testing::expect_whole(dir_.file("step-000000000020"));
   device_->come_back();
-  const Result<Pending> last = saver->save(request_of(30, tensors_));
+  const Result<PendingSave> last = saver->save(request_of(30, tensors_));
   ASSERT_TRUE(last.ok());
   EXPECT_TRUE(last->wait().ok());
 }
@@ -93,7 +93,7 @@ TEST_F(StuckWriteTest, a_device_that_stays_away_ends_the_saving_until_it_is_back
   EXPECT_EQ(refused.code(), Code::unavailable);
   EXPECT_NE(refused.message().find("does not answer"), std::string_view::npos) << refused.message();
   device_->come_back();
-  const Result<Pending> next = saver->save(request_of(40, tensors_));
+  const Result<PendingSave> next = saver->save(request_of(40, tensors_));
   ASSERT_TRUE(next.ok()) << next.status().message();
   EXPECT_TRUE(next->wait().ok()) << next->wait().message();
 }
@@ -175,7 +175,7 @@ TEST_F(StuckWriteTest, a_sync_that_never_ends_fails_its_save_and_no_other) {
   EXPECT_EQ(error.os_error(), ETIMEDOUT) << error.message();
   EXPECT_NE(error.message().find("did not end before the deadline"), std::string_view::npos)
       << error.message();
-  const Result<Pending> next = saver->save(request_of(20, tensors_));
+  const Result<PendingSave> next = saver->save(request_of(20, tensors_));
   ASSERT_TRUE(next.ok()) << next.status().message();
   EXPECT_TRUE(next->wait().ok()) << next->wait().message();
   EXPECT_FALSE(std::filesystem::exists(dir_.file("step-000000000010")));
@@ -225,10 +225,10 @@ TEST_F(StuckWriteTest, a_sync_that_never_ends_while_the_lock_is_taken_fails_that
     const std::unique_ptr<CheckpointSaver> saver = testing::make_saver(std::move(options));
     SaveRequest request = request_of(10, tensors_);
     request.deadline = std::chrono::milliseconds(1);
-    const Result<Pending> first = saver->save(std::move(request));
+    const Result<PendingSave> first = saver->save(std::move(request));
     is_of_lock = !first.ok() && first.status().os_error() == ETIMEDOUT;
     if (!is_of_lock) break;
-    const Result<Pending> next = saver->save(request_of(20, tensors_));
+    const Result<PendingSave> next = saver->save(request_of(20, tensors_));
     ASSERT_TRUE(next.ok()) << hung_count << " " << next.status().message();
     EXPECT_TRUE(next->wait().ok()) << hung_count << " " << next->wait().message();
     testing::expect_whole(dir.file("step-000000000020"));
@@ -294,13 +294,13 @@ TEST_P(HangingCommitTest, fails_its_save_by_the_deadline_and_no_other) {
   SaverOptions options = quiet_options(dir_.path());
   options.ops = &ops;
   const std::unique_ptr<CheckpointSaver> saver = testing::make_saver(std::move(options));
-  const Result<Pending> first = saver->save(request_of(10, tensors_));
+  const Result<PendingSave> first = saver->save(request_of(10, tensors_));
   ASSERT_TRUE(first.ok() && first->wait().ok());
 
   ops.arm(true);
   SaveRequest request = request_of(20, tensors_);
   request.deadline = std::chrono::seconds(1);
-  const Result<Pending> stuck = saver->save(request);
+  const Result<PendingSave> stuck = saver->save(request);
   ASSERT_TRUE(stuck.ok()) << stuck.status().message();
   const Status error = stuck->wait();
   ops.arm(false);
@@ -311,7 +311,7 @@ TEST_P(HangingCommitTest, fails_its_save_by_the_deadline_and_no_other) {
   EXPECT_EQ(std::filesystem::exists(dir_.file("step-000000000020")), GetParam().may_be_visible);
   EXPECT_FALSE(saver->wait().ok()) << "the next call tells it as well";
 
-  const Result<Pending> next = saver->save(request_of(30, tensors_));
+  const Result<PendingSave> next = saver->save(request_of(30, tensors_));
   ASSERT_TRUE(next.ok()) << next.status().message();
   EXPECT_TRUE(next->wait().ok()) << next->wait().message();
   testing::expect_whole(dir_.file("step-000000000030"));

@@ -62,7 +62,7 @@ class Client {
   bool save(const Saved& saved, const std::set<Saved>& given_up = {}) {
     const std::vector<OwnedTensor> tensors = contents_of(saved);
     promises_.began.insert(saved);
-    const Result<Pending> pending = saver_->save(testing::request_of(saved.first, tensors));
+    const Result<PendingSave> pending = saver_->save(testing::request_of(saved.first, tensors));
     for (const Saved& one : given_up) promises_.acknowledged.erase(one);
     if (!pending.ok() || !pending->wait().ok()) return false;
     promises_.acknowledged.insert(saved);

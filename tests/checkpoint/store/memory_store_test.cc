@@ -37,9 +37,9 @@ class MemoryStoreTest : public ::testing::Test {
     options.group_limits.group_bytes_min = 1;
     return options;
   }
-  static Pending save(CheckpointSaver& saver, std::uint64_t step,
-                      const std::vector<OwnedTensor>& tensors) {
-    Result<Pending> pending = saver.save(request_of(step, tensors));
+  static PendingSave save(CheckpointSaver& saver, std::uint64_t step,
+                          const std::vector<OwnedTensor>& tensors) {
+    Result<PendingSave> pending = saver.save(request_of(step, tensors));
     EXPECT_TRUE(pending.ok()) << pending.status().message();
     EXPECT_TRUE(pending->wait().ok()) << pending->wait().message();
     return *pending;
@@ -131,7 +131,7 @@ TEST_F(MemoryStoreTest, retention_keeps_what_is_pinned) {
   keeps_one.retention.keep_last = 1;
   const auto saver = make_saver(std::move(keeps_one));
   const std::vector<OwnedTensor> tensors{counted("w", 100, 1)};
-  const Pending first = save(*saver, 1, tensors);
+  const PendingSave first = save(*saver, 1, tensors);
   ASSERT_TRUE(pin_checkpoint(store_, 1, first.generation(), true, first.line()).ok());
   for (std::uint64_t step = 2; step <= 4; ++step) save(*saver, step, tensors);
   EXPECT_EQ(names(), (std::set<std::string>{step_name(1), step_name(4)}));
@@ -143,10 +143,10 @@ TEST_F(MemoryStoreTest, a_rewound_run_supersedes_and_one_that_continues_is_refus
   std::optional<CheckpointParent> start;
   {
     const auto saver = make_saver(options());
-    const Pending saved = save(*saver, 1, first);
+    const PendingSave saved = save(*saver, 1, first);
     start = CheckpointParent{.step = 1, .generation = saved.generation(), .line = saved.line()};
     save(*saver, 2, first);
-    const Result<Pending> again = saver->save(request_of(2, first));
+    const Result<PendingSave> again = saver->save(request_of(2, first));
     EXPECT_EQ(again.status().code(), Code::already_exists);
   }
   SaverOptions rewound = options();
@@ -165,7 +165,7 @@ TEST_F(MemoryStoreTest, a_second_writer_is_refused_and_told_who_holds_the_lock) 
   SaverOptions late = options();
   late.lock.ttl = std::chrono::hours(1);
   const auto second = make_saver(std::move(late));
-  const Result<Pending> refused = second->save(request_of(2, tensors));
+  const Result<PendingSave> refused = second->save(request_of(2, tensors));
   EXPECT_EQ(refused.status().code(), Code::unavailable) << refused.status().message();
   EXPECT_NE(refused.status().message().find("another writer holds it"), std::string_view::npos);
 }
@@ -178,7 +178,7 @@ TEST_F(MemoryStoreTest, a_writer_that_was_taken_over_says_so_and_saves_again_aft
     const auto fast = make_saver(options());  // its ttl is 0: nobody is waited for
     save(*fast, 2, tensors);
   }
-  const Result<Pending> fenced = slow->save(request_of(3, tensors));
+  const Result<PendingSave> fenced = slow->save(request_of(3, tensors));
   ASSERT_TRUE(fenced.ok()) << fenced.status().message();
   const Status failed = fenced->wait();
   EXPECT_EQ(failed.code(), Code::unavailable) << failed.message();

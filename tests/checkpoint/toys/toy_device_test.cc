@@ -65,7 +65,7 @@ TEST_F(ToyDeviceTest, they_pass_through_a_ring_of_two_chunks) {
 TEST_F(ToyDeviceTest, a_copy_that_fails_commits_nothing_and_the_next_save_works) {
   const auto saver = make_saver(options());
   device_.fail_at(2);
-  const Result<Pending> failing = saver->save(request(1));
+  const Result<PendingSave> failing = saver->save(request(1));
   ASSERT_TRUE(failing.ok());
   EXPECT_NE(failing->wait().message().find("the device has failed"), std::string_view::npos);
   failing->set_reported();
@@ -80,7 +80,7 @@ TEST_F(ToyDeviceTest, memory_that_it_has_not_pinned_and_tensors_of_others_are_re
   SaverOptions plain = options();
   plain.staging_arena = {};
   const auto saver = make_saver(std::move(plain));
-  const Result<Pending> unpinned = saver->save(request(1));
+  const Result<PendingSave> unpinned = saver->save(request(1));
   ASSERT_TRUE(unpinned.ok());
   EXPECT_EQ(unpinned->wait().code(), Code::io_error);
   unpinned->set_reported();
@@ -109,7 +109,7 @@ TEST(TensorCopierTest, one_that_throws_or_only_returns_an_error_fails_its_save_a
   options.copier = std::make_shared<RudeCopier>();
   const auto saver = make_saver(std::move(options));
   for (const char* const reason : {"the device was lost", "the device is still lost"}) {
-    const Result<Pending> failing = saver->save(request_of(1, {counted("w", 10, 1)}));
+    const Result<PendingSave> failing = saver->save(request_of(1, {counted("w", 10, 1)}));
     ASSERT_TRUE(failing.ok()) << failing.status().message();
     EXPECT_NE(failing->wait().message().find(reason), std::string_view::npos)
         << failing->wait().message();

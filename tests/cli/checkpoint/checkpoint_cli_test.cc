@@ -154,7 +154,7 @@ TEST_F(CheckpointCliTest, show_takes_time_in_proportion_to_the_number_of_tensors
     for (std::size_t i = 0; i < count; ++i)
       tensors.push_back(counted("layer." + std::to_string(i), 1, static_cast<float>(i)));
     const auto saver = make_saver(quiet_options(run_dir()));
-    const Result<Pending> pending = saver->save(request_of(step, tensors));
+    const Result<PendingSave> pending = saver->save(request_of(step, tensors));
     ASSERT_TRUE(pending.ok()) << pending.status().message();
     ASSERT_TRUE(pending->wait().ok());
     ASSERT_TRUE(saver->close().ok());
@@ -338,7 +338,7 @@ TEST_F(CheckpointCliTest, show_counts_what_a_state_is_made_of) {
     "i": {"!ordered_dict": {"x": 1, "y": {"!torch": "w"}}},
     "j": {"!counter": {"!dict": [[30, 1], [60, 1]]}}, "k": {"!set": [1, 2, 3]},
     "l": {"!default_dict": ["list", {"x": []}]}, "m": {"!torch_size": [3, 4]}})";
-  const Result<Pending> pending = (*saver)->save(std::move(request));
+  const Result<PendingSave> pending = (*saver)->save(std::move(request));
   ASSERT_TRUE(pending.ok() && pending->wait().ok());
   ASSERT_TRUE((*saver)->close().ok());
   const Ran ran = run({"show", run_dir()});
@@ -360,7 +360,7 @@ TEST_F(CheckpointCliTest, names_from_files_cannot_command_a_terminal) {
       counted("w\x1b[2J\xc2\x9b"
               "2J\xc3\xa4",
               8, 0)};
-  const Result<Pending> pending = (*saver)->save(request_of(1, tensors));
+  const Result<PendingSave> pending = (*saver)->save(request_of(1, tensors));
   ASSERT_TRUE(pending.ok() && pending->wait().ok());
   ASSERT_TRUE((*saver)->close().ok());
   const Ran ran = run({"show", run_dir()});

@@ -79,7 +79,7 @@ TEST_F(CheckpointHostileCliTest, the_greatest_generation_is_damage_and_saving_co
 TEST_F(CheckpointHostileCliTest, the_last_generation_is_refused_by_the_next_save_with_its_reason) {
   save_with([](CheckpointManifest& manifest) { manifest.generation = kGenerationMax; });
   const auto saver = make_saver(quiet_options(run_dir()));
-  const Result<Pending> pending = saver->save(request_of(30, {counted("w", 4, 1)}));
+  const Result<PendingSave> pending = saver->save(request_of(30, {counted("w", 4, 1)}));
   const Status status = pending.ok() ? pending->wait() : pending.status();
   EXPECT_FALSE(status.ok());
   EXPECT_NE(status.message().find("generation"), std::string_view::npos) << status.message();
@@ -119,7 +119,7 @@ TEST_F(CheckpointHostileCliTest, steps_that_vanish_under_a_fast_writer_are_not_m
     options.retention.keep_last = 1;
     const auto saver = make_saver(std::move(options));
     for (std::uint64_t step = 2; !is_over.load(); ++step) {
-      const Result<Pending> pending = saver->save(request_of(step, {counted("w", 4, 1)}));
+      const Result<PendingSave> pending = saver->save(request_of(step, {counted("w", 4, 1)}));
       EXPECT_TRUE(pending.ok() && pending->wait().ok());
     }
   });

@@ -21,7 +21,7 @@ class CheckpointTrapsCliTest : public CheckpointCli {
     ASSERT_TRUE(saver.ok()) << saver.status().message();
     std::vector<OwnedTensor> tensors;
     for (const auto& [name, first] : named) tensors.push_back(counted(name, 4, first));
-    const Result<Pending> pending = (*saver)->save(request_of(1, tensors));
+    const Result<PendingSave> pending = (*saver)->save(request_of(1, tensors));
     ASSERT_TRUE(pending.ok() && pending->wait().ok());
     ASSERT_TRUE((*saver)->close().ok());
   }

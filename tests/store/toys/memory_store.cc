@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/checksum.h"
+#include "base/clock.h"
 #include "support/temp_dir.h"
 
 namespace stoker::testing {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "store/object_store.h"
+#include "stoker/store.h"
 
 namespace stoker::testing {
 

@@ -11,47 +11,11 @@
 #include <string_view>
 #include <vector>
 
+#include "stoker/api.h"
 #include "stoker/status.h"
+#include "stoker/tensor.h"
 
 namespace stoker {
-
-/// The element types of safetensors, smallest first. Sizes are in bits, because some types are
-/// smaller than a byte.
-enum class TensorType : std::uint8_t {
-  f4,
-  f6_e2m3,
-  f6_e3m2,
-  boolean,
-  u8,
-  i8,
-  f8_e5m2,
-  f8_e4m3,
-  f8_e8m0,
-  f8_e4m3fnuz,
-  f8_e5m2fnuz,
-  i16,
-  u16,
-  f16,
-  bf16,
-  i32,
-  u32,
-  f32,
-  c64,
-  f64,
-  i64,
-  u64,
-};
-
-/// Returns the name in headers, such as "BF16".
-std::string_view tensor_type_name(TensorType type) noexcept;
-/// `unsupported` for an unknown name.
-Result<TensorType> parse_tensor_type(std::string_view name);
-/// Returns the size of one element: 4 to 64 bits.
-std::size_t tensor_type_bits(TensorType type) noexcept;
-
-/// Returns the size of a tensor of this shape; `invalid_argument` if it is not a whole number of
-/// bytes or exceeds 2^63.
-Result<std::uint64_t> tensor_bytes(TensorType type, std::span<const std::uint64_t> shape);
 
 struct SafetensorsEntry {
   std::string name;
@@ -76,22 +40,22 @@ inline constexpr std::uint64_t kSafetensorsJsonBytesMax = 100'000'000;
 
 /// Returns the size of the whole header, with the length, from the first eight bytes of the file.
 /// `corrupt` for a length beyond the end of the file or above kSafetensorsJsonBytesMax.
-Result<std::uint64_t> safetensors_header_bytes(std::span<const std::byte> first_eight,
-                                               std::uint64_t file_size_bytes);
+STOKER_API Result<std::uint64_t> safetensors_header_bytes(std::span<const std::byte> first_eight,
+                                                          std::uint64_t file_size_bytes);
 
 /// Reads a whole header by the rules of safetensors: sizes agree with shapes, ranges follow each
 /// other from 0 to the end of the file without gaps, names are unique. `header` may contain bytes
 /// after the header. `corrupt` names the tensor; `unsupported` for an element type that is not
 /// listed above.
-Result<SafetensorsHeader> parse_safetensors(std::span<const std::byte> header,
-                                            std::uint64_t file_size_bytes);
+STOKER_API Result<SafetensorsHeader> parse_safetensors(std::span<const std::byte> header,
+                                                       std::uint64_t file_size_bytes);
 
 /// Returns the header for tensors stored back to back in the given order, and sets their begin and
 /// end. The header is padded with spaces so that the data begins at a multiple of `align_bytes`.
 /// `invalid_argument` for a name that is a duplicate, reserved or not UTF-8, and for JSON of more
 /// than kSafetensorsJsonBytesMax.
-Result<std::string> format_safetensors(std::span<SafetensorsEntry> entries,
-                                       const std::map<std::string, std::string>& metadata,
-                                       std::size_t align_bytes);
+STOKER_API Result<std::string> format_safetensors(
+    std::span<SafetensorsEntry> entries, const std::map<std::string, std::string>& metadata,
+    std::size_t align_bytes);
 
 }  // namespace stoker

@@ -1,17 +1,19 @@
+/// \file
+/// RangeSource: what ranges of files or objects are read from, many at a time. A store of one's own
+/// may have one (stoker/store.h).
 #pragma once
 
-#include <sys/uio.h>
-
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-#include "base/clock.h"
+#include "stoker/api.h"
 #include "stoker/status.h"
 
 namespace stoker {
 
-class Object;  // store/object_store.h
+class Object;  // stoker/store.h
 
 enum class Op : std::uint8_t { read, write, fsync, fdatasync };
 
@@ -21,22 +23,22 @@ struct Request {
 
   Op op = Op::read;
   int fd = -1;
-  int file_slot = kNoSlot;  ///< From Engine::register_file(); `fd` must be set as well.
+  int file_slot = kNoSlot;  ///< Of an engine's registered files; `fd` must be set as well.
   /// The object to read, for sources of stores without descriptors; engines ignore it.
   const Object* object = nullptr;
   std::uint64_t offset_bytes = 0;
   std::span<std::byte> buffer = {};  ///< Borrowed until its Completion is reaped.
   /// Scatter or gather: used instead of `buffer` when not empty. The array and the memory it points
   /// to are borrowed. Useful when adjacent small parts of a file have different destinations.
-  std::span<const iovec> pieces = {};
+  std::span<const std::span<std::byte>> pieces = {};
   std::uint32_t align_bytes = 1;  ///< Alignment of offsets for an O_DIRECT descriptor.
-  bool dont_cache = false;        ///< RWF_DONTCACHE; File knows whether a file supports it.
+  bool dont_cache = false;        ///< RWF_DONTCACHE, for files that support it.
   std::uint64_t tag = 0;          ///< Returned unchanged in the Completion.
 
   std::size_t size_bytes() const noexcept {
     std::size_t total = buffer.size();
     if (!pieces.empty()) total = 0;
-    for (const iovec& piece : pieces) total += piece.iov_len;
+    for (const std::span<std::byte> piece : pieces) total += piece.size();
     return total;
   }
 };
@@ -50,8 +52,8 @@ struct Completion {
 };
 
 /// Reads ranges into memory, many at a time. Submission and completion are separate, so that one
-/// thread can keep depth_max() requests in flight. An Engine is the source for local files; other
-/// stores have their own. RangeReader drives all of them.
+/// thread can keep depth_max() requests in flight. An engine is the source for local files; other
+/// stores have their own, or that of ObjectStore::make_source().
 ///
 /// The source of a store reads `object`, `offset_bytes`, `buffer` or `pieces`, and `tag` of a
 /// Request, whose `op` is always `read`; the other fields are for descriptors. It reports a failure
@@ -59,7 +61,7 @@ struct Completion {
 /// ETIMEDOUT, EIO.
 ///
 /// Thread safety: none. A source is made, used and destroyed by one thread.
-class RangeSource {
+class STOKER_API RangeSource {
  public:
   /// Waits for every request in flight, because their buffers are borrowed.
   virtual ~RangeSource() = default;
@@ -75,7 +77,7 @@ class RangeSource {
   /// Fills a prefix of `out` and returns its length. Waits until `count_min` requests have
   /// completed, nothing is in flight, or `timeout` has passed. A short count is not an error.
   virtual Result<std::size_t> reap(std::span<Completion> out, std::size_t count_min,
-                                   nanoseconds timeout) = 0;
+                                   std::chrono::nanoseconds timeout) = 0;
 
   /// Returns the number of accepted requests whose completions reap() has not returned yet.
   virtual std::size_t in_flight() const noexcept = 0;

@@ -1,9 +1,9 @@
 /// \file
 /// ObjectStore: named byte strings in local files, a bucket or memory.
 ///
-/// The interface is crossed once per object, not once per read: open() returns an Object, and code
-/// that reads many ranges uses its File if the object is a local file, or a RangeSource of the
-/// store otherwise. Local files thus keep their descriptors, O_DIRECT and the page cache.
+/// Datasets are read from one: that of local files, or one of your own. The interface is crossed
+/// once per object, not once per read: open() returns an Object, and many ranges are read through a
+/// RangeSource of the store. Local files keep their descriptors, O_DIRECT and the page cache.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,14 @@
 #include <string>
 #include <string_view>
 
-#include "io/engine/range_source.h"
-#include "io/files/cache_policy.h"
-#include "io/files/file.h"
+#include "stoker/api.h"
+#include "stoker/io.h"
+#include "stoker/range_source.h"
 #include "stoker/status.h"
 
 namespace stoker {
+
+class File;  // of the library: an open local file
 
 struct ObjectInfo {
   std::uint64_t size_bytes = 0;
@@ -36,7 +38,7 @@ struct ObjectInfo {
 /// in place; compare info_now() with info() to detect that.
 ///
 /// Thread safety: const methods from any thread, also in a forked child.
-class Object {
+class STOKER_API Object {
  public:
   Object() = default;
   Object(const Object&) = delete;
@@ -48,7 +50,7 @@ class Object {
   /// Returns the current state. The default is for objects that cannot change while they are open.
   virtual Result<ObjectInfo> info_now() const { return info(); }
 
-  /// Returns the file if the object is a local one, else null. The object owns it.
+  /// Returns the file of an object of local_store(), which owns it; null for all others.
   virtual const File* file() const noexcept { return nullptr; }
 
   /// Returns the bytes of memory that read() needs for a range. Exactly `size_bytes` for an object
@@ -65,7 +67,8 @@ class Object {
 
 /// Returns a request for a range of an object, to submit to a source that its store has made. A
 /// range that extends past the end of the object completes with fewer bytes.
-Request request_of(const Object& object, std::uint64_t offset_bytes, std::span<std::byte> buffer);
+STOKER_API Request request_of(const Object& object, std::uint64_t offset_bytes,
+                              std::span<std::byte> buffer);
 
 /// A new object that is being written. It becomes visible when it is committed; the destructor of
 /// an uncommitted upload aborts and leaves nothing behind. One of the two commits may be called,
@@ -73,7 +76,7 @@ Request request_of(const Object& object, std::uint64_t offset_bytes, std::span<s
 /// nevertheless.
 ///
 /// Thread safety: none.
-class Upload {
+class STOKER_API Upload {
  public:
   Upload() = default;
   Upload(const Upload&) = delete;
@@ -107,7 +110,7 @@ class Upload {
 /// makes new ones there. Uploads and sources belong to the process that made them. The store
 /// outlives its objects, uploads and sources.
 /// Conformance: an implementation must pass tests/conformance/object_store_suite.h.
-class ObjectStore {
+class STOKER_API ObjectStore {
  public:
   enum class Kind : std::uint8_t {
     object,
@@ -145,8 +148,9 @@ class ObjectStore {
 
   /// Returns a source that reads up to `depth` ranges of this store's objects at a time, or fewer
   /// if the store allows fewer; see request_of(). Each thread needs its own source. Objects must
-  /// stay open until their requests have completed.
-  virtual Result<std::unique_ptr<RangeSource>> make_source(std::uint32_t depth) = 0;
+  /// stay open until their requests have completed. The default reads with Object::read(), one
+  /// range after the other on the calling thread: for stores that are fast, and as a beginning.
+  virtual Result<std::unique_ptr<RangeSource>> make_source(std::uint32_t depth);
 
   /// Starts writing a new object.
   virtual Result<std::unique_ptr<Upload>> upload(const std::string& key) = 0;
@@ -154,5 +158,10 @@ class ObjectStore {
   /// Removes an object. OK also if the key does not exist.
   virtual Status remove(const std::string& key) = 0;
 };
+
+/// Returns the store whose keys are paths as a user writes them: a relative path starts at the
+/// working directory, and symbolic links are followed. An upload is published atomically and
+/// durably; missing parent directories are created.
+STOKER_API std::shared_ptr<ObjectStore> local_store();
 
 }  // namespace stoker

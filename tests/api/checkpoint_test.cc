@@ -1,0 +1,557 @@
+#include "stoker/checkpoint.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "support/in_child.h"
+#include "support/temp_dir.h"
+
+namespace stoker {
+namespace {
+
+using testing::ChildEnd;
+using testing::in_child;
+using testing::TempDir;
+using namespace std::chrono_literals;
+
+class CheckpointTest : public ::testing::Test {
+ protected:
+  std::string directory() const { return dir_.file("run"); }
+
+  std::unique_ptr<Checkpointer> open(CheckpointerOptions options = {}) const {
+    if (options.directory.empty()) options.directory = directory();
+    auto opened = Checkpointer::open(std::move(options));
+    EXPECT_TRUE(opened.ok()) << opened.status().message();
+    return opened.ok() ? *std::move(opened) : nullptr;
+  }
+
+  static void save(Checkpointer& saver, std::uint64_t step, const Tree& trees,
+                   const SaveOptions& options = {}) {
+    const Result<PendingSave> pending = saver.save(step, trees, options);
+    ASSERT_TRUE(pending.ok()) << pending.status().message();
+    const Status status = pending->wait();
+    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_TRUE(pending->is_durable());
+  }
+
+  static Restored restore(Checkpointer& saver, Tree& trees, const RestoreOptions& options = {}) {
+    auto done = saver.restore(trees, options);
+    EXPECT_TRUE(done.ok()) << done.status().message();
+    EXPECT_TRUE(done.ok() && done->has_value());
+    return done.ok() && *done ? **std::move(done) : Restored();
+  }
+
+  static Status refused(Checkpointer& saver, Tree trees, const RestoreOptions& options = {}) {
+    const auto done = saver.restore(trees, options);
+    EXPECT_FALSE(done.ok());
+    return done.status();
+  }
+
+  /// Changes a byte in the data of a checkpoint.
+  void damage(std::uint64_t step) const {
+    std::string name = std::to_string(step);
+    name.insert(0, 12 - name.size(), '0');
+    std::fstream file(directory() + "/step-" + name + "/rank-00000.safetensors",
+                      std::ios::in | std::ios::out | std::ios::binary);
+    ASSERT_TRUE(file.good());
+    file.seekp(4096);
+    file.put('\x7f');
+  }
+
+  TempDir dir_{testing::fast_parent()};
+};
+
+std::vector<double> counted(std::size_t count, double first = 0) {
+  std::vector<double> values(count);
+  std::iota(values.begin(), values.end(), first);
+  return values;
+}
+
+bool has(const Status& status, std::string_view text) {
+  return status.message().find(text) != std::string_view::npos;
+}
+
+TEST_F(CheckpointTest, a_state_comes_back_in_place) {
+  std::vector<double> weights = counted(6);
+  std::vector<float> bias{1, 2, 3};
+  Tree model = {{"weights", tensor(weights, {2, 3})}, {"bias", tensor(bias)}};
+  const auto saver = open();
+  save(*saver, 7, {{"model", model}, {"lr", 0.1}, {"losses", Tree::list({2.5, 1})}},
+       {.reference = {{"loss", 1.5}}, .extra = {{"git", "abc"}}});
+  weights.assign(6, -1);
+  bias.assign(3, -1);
+  Tree trees = {{"model", model}, {"lr", nullptr}, {"losses", Tree::list({})}};
+  const Restored done = restore(*saver, trees);
+  EXPECT_EQ(done.step, 7U);
+  EXPECT_EQ(done.path, directory() + "/step-000000000007");
+  EXPECT_EQ(done.generation, 1U);
+  EXPECT_EQ(done.line.size(), 32U);
+  EXPECT_EQ(done.reference.at("loss"), 1.5);
+  EXPECT_EQ(*done.extra.find("git")->text(), "abc");
+  EXPECT_FALSE(done.cursor);
+  EXPECT_TRUE(done.left_out.empty());
+  EXPECT_EQ(weights, counted(6));
+  EXPECT_EQ(bias, (std::vector<float>{1, 2, 3}));
+  EXPECT_EQ(trees.find("lr")->real(), 0.1);
+  EXPECT_EQ(trees.find("losses")->items()[1].int64(), 1);
+  EXPECT_EQ(trees.find("model")->find("bias")->tensor()->memory.data(),
+            std::as_writable_bytes(std::span(bias)).data());
+}
+
+TEST_F(CheckpointTest, nothing_is_restored_from_an_empty_directory) {
+  const auto saver = open();
+  Tree trees = {{"model", nullptr}};
+  const auto done = saver->restore(trees);
+  ASSERT_TRUE(done.ok()) << done.status().message();
+  EXPECT_FALSE(done->has_value());
+  EXPECT_FALSE(std::filesystem::exists(directory()));
+  ASSERT_TRUE(saver->steps().ok());
+  EXPECT_TRUE(saver->steps()->empty());
+  EXPECT_EQ(*saver->latest(), std::nullopt);
+}
+
+TEST_F(CheckpointTest, a_null_is_created_with_memory_of_its_own) {
+  std::vector<std::int64_t> steps{1, 2, 3};
+  const auto saver = open();
+  const TensorView view = tensor(steps);
+  save(*saver, 1, {{"state", {{"a", view}, {"b", view}, {"n", 1}}}});
+  Tree trees = {{"state", nullptr}};
+  restore(*saver, trees);
+  const TensorView& made = *trees.find("state")->find("a")->tensor();
+  ASSERT_EQ(made.memory.size(), 24U);
+  EXPECT_NE(made.memory.data(), view.memory.data());
+  EXPECT_EQ(made.memory.data(), trees.find("state")->find("b")->tensor()->memory.data());
+  EXPECT_EQ(reinterpret_cast<const std::int64_t*>(made.memory.data())[2], 3);
+  steps = {0, 0, 0};
+  Tree grown = {{"state", {{"a", view}}}};  // names of a map that are not there are added
+  restore(*saver, grown);
+  EXPECT_EQ(steps[2], 3);
+  EXPECT_EQ(grown.find("state")->find("n")->int64(), 1);
+}
+
+TEST_F(CheckpointTest, what_does_not_fit_is_named_and_nothing_is_changed) {
+  std::vector<float> values{1, 2, 3, 4};
+  const auto saver = open();
+  save(*saver, 3, {{"model", {{"w", tensor(values, {2, 2})}, {"name", "net"}}}});
+  values.assign(4, -1);
+  Status status = refused(*saver, {{"model", {{"w", tensor(values, {4})}}}});
+  EXPECT_EQ(status.code(), Code::invalid_argument);
+  EXPECT_TRUE(has(status, "model.w: F32 (4), but F32 (2, 2) in step 3")) << status.message();
+  const std::vector<double> others(4);
+  std::vector<double> wide(4);
+  EXPECT_TRUE(has(refused(*saver, {{"model", {{"w", tensor(wide, {2, 2})}}}}), "F64 (2, 2)"));
+  EXPECT_TRUE(has(refused(*saver, {{"model", {{"w", tensor(others, {2, 2})}}}}), "constant"));
+  EXPECT_TRUE(has(refused(*saver, {{"model", {{"w", tensor(values, {3, 2})}}}}), "more memory"));
+  EXPECT_TRUE(has(refused(*saver, {{"model", {{"name", tensor(values)}}}}), "but a text"));
+  EXPECT_TRUE(has(refused(*saver, {{"model", Tree::list({1})}}), "a list, but a map"));
+  EXPECT_TRUE(
+      has(refused(*saver, {{"optimizer", nullptr}}), "has no tree optimizer; it has model"));
+  status = refused(*saver, {{"model", {{"w", tensor(values, {2, 2})}, {"x", 1}, {"y", 1}}}});
+  EXPECT_TRUE(has(status, "2 places do not fit")) << status.message();
+  EXPECT_TRUE(has(status, "model.x: not in step 3"));
+  EXPECT_EQ(values, (std::vector<float>{-1, -1, -1, -1}));
+
+  Tree lenient = {{"model", {{"w", tensor(values, {2, 2})}, {"x", 1}}}, {"optimizer", 5}};
+  const Restored done = restore(*saver, lenient, {.strict = false});
+  EXPECT_EQ(done.missing, (std::vector<std::string>{"optimizer", "model.x"}));
+  EXPECT_EQ(lenient.find("model")->find("x")->int64(), 1);
+  EXPECT_EQ(lenient.find("optimizer")->int64(), 5);
+  EXPECT_EQ(values[3], 4);
+}
+
+TEST_F(CheckpointTest, views_with_strides_are_saved_and_filled) {
+  std::vector<std::int32_t> all(12);
+  std::iota(all.begin(), all.end(), 0);
+  TensorView column = tensor(all, {3});
+  column.first_bytes = 11 * 4;  // from the last row to the first
+  column.strides_bytes = {-16};
+  const auto saver = open();
+  save(*saver, 1, {{"column", column}});
+  for (const bool verify_before : {false, true}) {
+    all.assign(12, 0);
+    Tree trees = {{"column", column}};
+    restore(*saver, trees, {.verify_before = verify_before});
+    EXPECT_EQ(all, (std::vector<std::int32_t>{0, 0, 0, 3, 0, 0, 0, 7, 0, 0, 0, 11}));
+  }
+  column.strides_bytes = {16};
+  EXPECT_EQ(saver->save(2, {{"column", column}}).status().code(), Code::invalid_argument);
+}
+
+TEST_F(CheckpointTest, tied_tensors_are_stored_once) {
+  const std::vector<double> shared(3, 2.0);
+  const auto saver = open();
+  save(*saver, 1, {{"in", tensor(shared)}, {"out", {{"w", tensor(shared)}}}});
+  const Result<Checkpoint> opened = Checkpoint::open(directory());
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  EXPECT_EQ(opened->tensors().size(), 1U);
+  ASSERT_NE(opened->find("out.w"), nullptr);
+  EXPECT_EQ(opened->find("out.w")->name, "in");
+  EXPECT_EQ(*opened->read_values<double>("out.w"), shared);
+}
+
+TEST_F(CheckpointTest, a_damaged_checkpoint_is_skipped_and_told) {
+  std::vector<double> weights{1};
+  std::vector<std::string> notices;
+  const auto saver = open({.on_notice = [&](const std::string& text) { notices.push_back(text); }});
+  save(*saver, 1, {{"w", tensor(weights)}});
+  weights[0] = 2;
+  save(*saver, 2, {{"w", tensor(weights)}});
+  damage(2);
+  Tree trees = {{"w", tensor(weights)}};
+  const Restored done = restore(*saver, trees);
+  EXPECT_EQ(done.step, 1U);
+  EXPECT_EQ(weights[0], 1);
+  ASSERT_EQ(done.skipped.size(), 1U);
+  EXPECT_EQ(done.skipped[0].name, "step-000000000002");
+  EXPECT_EQ(done.skipped[0].reason.code(), Code::corrupt);
+  ASSERT_EQ(notices.size(), 1U);
+  EXPECT_NE(notices[0].find("passed over step-000000000002"), std::string::npos);
+  damage(1);
+  const Status status = refused(*saver, trees);
+  EXPECT_EQ(status.code(), Code::corrupt);
+  EXPECT_TRUE(has(status, "step-000000000001, which is damaged: do not use them"))
+      << status.message();
+}
+
+TEST_F(CheckpointTest, verified_before_nothing_of_a_damaged_one_gets_into_memory) {
+  std::vector<double> weights{1};
+  const auto saver = open();
+  save(*saver, 1, {{"w", tensor(weights)}});
+  damage(1);
+  weights[0] = 5;
+  EXPECT_FALSE(
+      has(refused(*saver, {{"w", tensor(weights)}}, {.verify_before = true}), "do not use"));
+  EXPECT_EQ(weights[0], 5);
+}
+
+TEST_F(CheckpointTest, a_step_is_restored_by_its_number_or_name_and_then_continued) {
+  std::vector<double> weights{1};
+  const auto saver = open();
+  for (const std::uint64_t step : {10U, 20U}) {
+    weights[0] = static_cast<double>(step);
+    save(*saver, step, {{"w", tensor(weights)}});
+  }
+  Tree trees = {{"w", tensor(weights)}};
+  EXPECT_EQ(saver->save(10, trees).status().code(), Code::already_exists);
+  restore(*saver, trees, {.step = 10});
+  EXPECT_EQ(weights[0], 10);
+  save(*saver, 20, trees);  // the run was rewound: the other step 20 is superseded
+  const Result<std::vector<ListedCheckpoint>> listed = Checkpoint::list(directory());
+  ASSERT_TRUE(listed.ok());
+  ASSERT_EQ(listed->size(), 3U);
+  EXPECT_EQ((*listed)[0].name, "step-000000000020");
+  EXPECT_TRUE((*listed)[1].is_superseded);
+  restore(*saver, trees, {.name = (*listed)[1].name});
+  EXPECT_EQ(weights[0], 20);
+  EXPECT_EQ(*saver->steps(), (std::vector<std::uint64_t>{10, 20}));
+  EXPECT_EQ(*saver->latest(), 20U);
+  const Status status = refused(*saver, trees, {.step = 5});
+  EXPECT_EQ(status.code(), Code::not_found);
+  EXPECT_TRUE(has(status, "existing steps: 20, 10")) << status.message();
+}
+
+TEST_F(CheckpointTest, the_rules_and_notes_decide_what_stays) {
+  const auto saver =
+      open({.keep_last = 2, .keep_every = 50, .keep_best = KeepBest{.metric = "val", .count = 1}});
+  std::vector<double> weights(10);
+  for (std::uint64_t step = 10; step <= 120; step += 10) {
+    save(*saver, step, {{"w", tensor(weights)}});
+    const double away = static_cast<double>(step) - 70;
+    ASSERT_TRUE(saver->annotate(step, {{"val", away * away}}).ok());
+  }
+  ASSERT_TRUE(saver->pin(120).ok());
+  save(*saver, 130, {{"w", tensor(weights)}});
+  ASSERT_TRUE(saver->wait().ok());
+  EXPECT_EQ(*saver->steps(), (std::vector<std::uint64_t>{50, 70, 100, 120, 130}));
+  EXPECT_EQ(saver->annotate(60, {{"val", 1.0}}).code(), Code::not_found);
+}
+
+TEST_F(CheckpointTest, a_save_is_due_by_steps_or_time_and_not_twice) {
+  const auto saver = open();
+  EXPECT_FALSE(saver->due(0, {.every_steps = 5}));
+  EXPECT_FALSE(saver->due(4, {.every_steps = 5}));
+  EXPECT_TRUE(saver->due(5, {.every_steps = 5}));
+  save(*saver, 5, {{"n", 1}});
+  EXPECT_FALSE(saver->due(5, {.every_steps = 5}));
+  EXPECT_FALSE(saver->due(6, {.every = 1h}));
+  EXPECT_TRUE(saver->due(6, {.every = 0ns}));
+  Tree trees = {{"n", nullptr}};
+  restore(*saver, trees);
+  EXPECT_FALSE(saver->due(5, {.every_steps = 1}));
+}
+
+TEST_F(CheckpointTest, options_that_cannot_work_are_refused) {
+  const auto code = [&](CheckpointerOptions options) {
+    return Checkpointer::open(std::move(options)).status().code();
+  };
+  EXPECT_EQ(code({}), Code::invalid_argument);
+  EXPECT_EQ(code({.directory = directory(), .keep_last = 0}), Code::invalid_argument);
+  EXPECT_EQ(code({.directory = directory(), .late = LatePolicy::replace}), Code::invalid_argument);
+  EXPECT_EQ(code({.directory = directory(), .ranks = {.rank = 1}}), Code::invalid_argument);
+  EXPECT_EQ(code({.directory = directory() + "/latest"}), Code::invalid_argument);
+  std::ofstream(dir_.file("file")) << "x";
+  EXPECT_EQ(code({.directory = dir_.file("file")}), Code::invalid_argument);
+  const auto saver = open();
+  save(*saver, 1, {{"n", 1}});
+  EXPECT_EQ(code({.directory = directory() + "/step-000000000001"}), Code::invalid_argument);
+}
+
+TEST_F(CheckpointTest, what_cannot_be_saved_is_refused_before_anything_is_written) {
+  const auto saver = open();
+  EXPECT_EQ(saver->save(1, Tree::list({1})).status().code(), Code::invalid_argument);
+  EXPECT_EQ(saver->save(1, Tree::map()).status().code(), Code::invalid_argument);
+  EXPECT_EQ(saver->save(1, {{"!x", 1}}).status().code(), Code::invalid_argument);
+  const Status status = saver->save(1, {{"a", {{"b", "\xff"}}}}).status();
+  EXPECT_TRUE(has(status, "a.b: a text that is not UTF-8")) << status.message();
+  EXPECT_FALSE(std::filesystem::exists(directory()));
+}
+
+TEST_F(CheckpointTest, the_position_of_a_loader_is_committed_with_the_state) {
+  Cursor cursor;
+  cursor.order.sample_count = 1000;
+  cursor.order.seed = 0xFFFF'FFFF'FFFF'FFF0;  // beyond what JSON numbers can be
+  cursor.global_batch_size = 8;
+  cursor.epoch = 3;
+  cursor.position = 24;
+  cursor.fingerprint = {.low = 1, .high = 2};
+  // As a loader has it: with every default filled in.
+  const Result<Cursor> resolved = parse_cursor(format_cursor(cursor));
+  if (resolved.ok()) cursor = *resolved;
+  const auto saver = open();
+  save(*saver, 1, {{"n", 1}}, {.cursor = cursor});
+  std::optional<Cursor> seen;
+  Tree trees = {{"n", nullptr}};
+  const Restored done = restore(*saver, trees, {.check_cursor = [&](const Cursor& at) {
+    seen = at;
+    return Status();
+  }});
+  EXPECT_EQ(seen, cursor);
+  EXPECT_EQ(done.cursor, cursor);
+  const Result<Checkpoint> opened = Checkpoint::open(directory());
+  ASSERT_TRUE(opened.ok());
+  EXPECT_EQ(**opened->cursor(), cursor);
+
+  std::vector<double> weights{1};
+  save(*saver, 2, {{"w", tensor(weights)}}, {.cursor = cursor});
+  weights[0] = 5;
+  const Status no = refused(*saver, {{"w", tensor(weights)}}, {.check_cursor = [](const Cursor&) {
+    return Status(Code::corrupt, "another dataset");
+  }});
+  EXPECT_TRUE(has(no, "another dataset"));
+  EXPECT_EQ(weights[0], 5);
+}
+
+TEST_F(CheckpointTest, a_function_that_throws_ends_the_call_with_its_message) {
+  const auto saver = open({.on_notice = [](const std::string&) { throw std::runtime_error("x"); }});
+  Cursor cursor;
+  cursor.order.sample_count = 10;
+  cursor.global_batch_size = 1;
+  save(*saver, 1, {{"n", 1}}, {.cursor = cursor});
+  const Status status = refused(*saver, {{"n", nullptr}}, {.check_cursor = [](const Cursor&) {
+    throw std::runtime_error("mine");
+    return Status();
+  }});
+  EXPECT_TRUE(has(status, "mine")) << status.message();
+}
+
+TEST_F(CheckpointTest, slices_of_tensors_are_read_and_verified) {
+  const std::vector<double> weights = counted(20);
+  const auto saver = open();
+  save(*saver, 40, {{"model", {{"w", tensor(weights, {5, 4})}}}, {"epoch", 2}});
+  for (const std::string& path : {directory(), directory() + "/latest", directory() + "/40",
+                                  directory() + "/step-000000000040"}) {
+    const Result<Checkpoint> opened = Checkpoint::open(path);
+    ASSERT_TRUE(opened.ok()) << path << ": " << opened.status().message();
+    EXPECT_EQ(opened->step(), 40U);
+    EXPECT_TRUE(opened->has_checksums());
+  }
+  const Result<Checkpoint> opened = Checkpoint::open(directory());
+  ASSERT_EQ(opened->tensors().size(), 1U);
+  const TensorInfo& info = opened->tensors()[0];
+  EXPECT_EQ(info.name, "model.w");
+  EXPECT_EQ(info.shape, (std::vector<std::uint64_t>{5, 4}));
+  std::vector<double> box(4);
+  ASSERT_TRUE(opened->read("model.w", {1, 2}, {2, 2}, std::as_writable_bytes(std::span(box))).ok());
+  EXPECT_EQ(box, (std::vector<double>{6, 7, 10, 11}));
+  EXPECT_EQ(*opened->read_values<double>("model.w"), weights);
+  EXPECT_EQ(opened->read_values<float>("model.w").status().code(), Code::invalid_argument);
+  EXPECT_EQ(opened->read_values<double>("w").status().code(), Code::not_found);
+  EXPECT_EQ(*opened->digest("model.w"), xxh3_128(std::as_bytes(std::span(weights))));
+  EXPECT_TRUE(opened->verify().ok());
+  const Result<Tree> trees = opened->trees();
+  ASSERT_TRUE(trees.ok());
+  EXPECT_EQ(trees->find("epoch")->int64(), 2);
+  EXPECT_EQ(trees->find("model")->find("w")->tensor()->shape, info.shape);
+  damage(40);
+  const Result<Checkpoint> damaged = Checkpoint::open(directory());
+  ASSERT_TRUE(damaged.ok());
+  EXPECT_EQ(damaged->verify().code(), Code::corrupt);
+  EXPECT_EQ(damaged->read_values<double>("model.w").status().code(), Code::corrupt);
+}
+
+TEST_F(CheckpointTest, what_is_no_checkpoint_is_said) {
+  EXPECT_EQ(Checkpoint::open(directory()).status().code(), Code::not_found);
+  EXPECT_EQ(Checkpoint::open("").status().code(), Code::invalid_argument);
+  std::filesystem::create_directory(directory());
+  const Status status = Checkpoint::open(directory()).status();
+  EXPECT_EQ(status.code(), Code::not_found);
+  EXPECT_TRUE(has(status, "no checkpoints in")) << status.message();
+}
+
+TEST_F(CheckpointTest, several_ranks_of_one_process_save_and_restore_together) {
+  const auto on_ranks = [&](std::uint32_t count, const std::string& job, const auto& act) {
+    std::vector<std::jthread> threads;
+    for (std::uint32_t rank = 0; rank < count; ++rank)
+      threads.emplace_back([&, rank] {
+        const auto saver =
+            open({.deadline = 60s, .ranks = {.rank = rank, .world_size = count}, .job = job});
+        act(*saver, rank);
+      });
+  };
+  on_ranks(2, "first", [&](Checkpointer& saver, std::uint32_t rank) {
+    std::vector<float> part{static_cast<float>(2 * rank), static_cast<float>(2 * rank + 1)};
+    TensorView slice = tensor(part);
+    slice.global_shape = {4};
+    slice.offsets = {2 * rank};
+    const std::vector<double> same{7, 8};
+    std::vector<std::int64_t> own{rank};
+    TensorView mine = tensor(own);
+    mine.is_per_rank = true;
+    save(saver, 5, {{"part", slice}, {"same", tensor(same)}, {"own", mine}});
+    own[0] = 9;
+    part.assign(2, -1);
+    Tree trees = {{"part", slice}, {"same", nullptr}, {"own", mine}};
+    EXPECT_EQ(restore(saver, trees).step, 5U);
+    EXPECT_EQ(own[0], rank);
+    EXPECT_EQ(part[1], static_cast<float>(2 * rank + 1));
+  });
+  const Result<Checkpoint> opened = Checkpoint::open(directory());
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  EXPECT_EQ(opened->world_size(), 2U);
+  EXPECT_EQ(*opened->read_values<float>("part"), (std::vector<float>{0, 1, 2, 3}));
+  EXPECT_EQ(opened->tensors().size(), 4U);  // part, same, and own of each rank
+
+  // One rank: parts are joined, what was equal is taken, and what differs is refused.
+  const auto alone = open();
+  std::vector<float> whole(4);
+  Tree trees = {{"same", nullptr}, {"part", [&] {
+                                      TensorView view = tensor(whole);
+                                      view.global_shape = {4};
+                                      view.offsets = {0};
+                                      return view;
+                                    }()}};
+  const Restored done = restore(*alone, trees);
+  EXPECT_EQ(whole, (std::vector<float>{0, 1, 2, 3}));
+  EXPECT_EQ(done.left_out, (std::vector<std::string>{"own"}));
+  EXPECT_TRUE(has(refused(*alone, {{"own", nullptr}}), "each of the 2 ranks has saved another"));
+}
+
+TEST_F(CheckpointTest, a_rank_that_cannot_save_fails_the_save_on_all) {
+  std::vector<Status> statuses(2);
+  {
+    std::vector<std::jthread> threads;
+    for (std::uint32_t rank = 0; rank < 2; ++rank)
+      threads.emplace_back([&, rank] {
+        const auto saver =
+            open({.deadline = 60s, .ranks = {.rank = rank, .world_size = 2}, .job = "bad"});
+        const Tree tree = {{"text", rank == 1 ? "\xff" : "fine"}};
+        const Result<PendingSave> pending = saver->save(1, tree);
+        statuses[rank] = pending.ok() ? pending->wait() : pending.status();
+      });
+  }
+  for (const Status& status : statuses) {
+    EXPECT_EQ(status.code(), Code::invalid_argument);
+    EXPECT_TRUE(has(status, "text: a text that is not UTF-8")) << status.message();
+  }
+  EXPECT_TRUE(has(statuses[0], "rank 1")) << statuses[0].message();
+}
+
+TEST_F(CheckpointTest, a_forked_child_cannot_save_and_harms_nothing) {
+  auto saver = open();
+  save(*saver, 1, {{"n", 1}});
+  const ChildEnd end = in_child([&] {
+    Tree trees = {{"n", nullptr}};
+    const bool is_refused = saver->save(2, trees).status().code() == Code::unsupported &&
+                            saver->restore(trees).status().code() == Code::unsupported &&
+                            saver->wait().code() == Code::unsupported &&
+                            saver->close().code() == Code::unsupported;
+    const bool is_listed = saver->steps().ok() && saver->steps()->size() == 1;
+    const bool is_read = Checkpoint::open(directory()).ok();
+    saver.reset();
+    return is_refused && is_listed && is_read ? 0 : 1;
+  });
+  EXPECT_EQ(end.exit_code, 0);
+  save(*saver, 2, {{"n", 2}});
+}
+
+TEST_F(CheckpointTest, a_forgotten_close_loses_nothing) {
+  std::vector<double> weights = counted(1000);
+  {
+    ASSERT_TRUE(open()->save(3, {{"w", tensor(weights)}}).ok());
+  }
+  const Result<Checkpoint> opened = Checkpoint::open(directory());
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  EXPECT_EQ(*opened->read_values<double>("w"), weights);
+}
+
+TEST_F(CheckpointTest, a_closed_checkpointer_says_so) {
+  const auto saver = open();
+  save(*saver, 1, {{"n", 1}});
+  EXPECT_TRUE(saver->close().ok());
+  EXPECT_TRUE(saver->close().ok());
+  EXPECT_EQ(saver->save(2, {{"n", 1}}).status().code(), Code::invalid_argument);
+  const auto next = open({.lock_timeout = 0ns});  // the lock is free
+  Tree trees = {{"n", nullptr}};
+  restore(*next, trees);
+  save(*next, 2, trees);
+}
+
+/// A process that saves is killed at some moment: what was acknowledged is there.
+TEST_F(CheckpointTest, a_killed_run_continues_from_what_was_acknowledged) {
+  int pipes[2];
+  ASSERT_EQ(::pipe(pipes), 0);
+  const ChildEnd end = in_child([&] {
+    std::vector<double> weights(1000);
+    const auto saver = open({.keep_last = 2});
+    for (std::uint64_t step = 1;; ++step) {
+      weights.assign(1000, static_cast<double>(step));
+      const auto pending = saver->save(step, {{"w", tensor(weights)}});
+      if (!pending.ok()) return 1;
+      if (step < 4) {
+        if (!pending->wait().ok()) return 1;
+        continue;
+      }
+      if (::write(pipes[1], "x", 1) != 1) return 1;
+      ::kill(::getpid(), SIGKILL);  // step 4 may have been written, or not
+    }
+  });
+  EXPECT_EQ(end.signal, SIGKILL);
+  ::close(pipes[0]);
+  ::close(pipes[1]);
+  std::vector<double> weights(1000);
+  const auto saver = open({.keep_last = 2});
+  Tree trees = {{"w", tensor(weights)}};
+  const Restored done = restore(*saver, trees);
+  EXPECT_GE(done.step, 3U);
+  EXPECT_EQ(weights, std::vector<double>(1000, static_cast<double>(done.step)));
+  save(*saver, done.step + 1, trees);
+}
+
+}  // namespace
+}  // namespace stoker
