@@ -26,8 +26,8 @@ exp, log = np.vectorize(math.exp), np.vectorize(math.log)  # those of the C libr
 
 def total(values: NDArray[Any], axis: int) -> NDArray[Any]:
     """The sum along an axis, one value after the other: the order of sum() and @ is NumPy's own."""
-    sums: NDArray[Any] = np.cumsum(values, axis)
-    return sums.take(-1, axis)
+    last: NDArray[Any] = np.cumsum(values, axis).take(-1, axis)
+    return last
 
 
 def features(batch: dict[str, Any]) -> NDArray[Any]:
