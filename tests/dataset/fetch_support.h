@@ -20,6 +20,7 @@
 #include "dataset/shard_dataset.h"
 #include "golden/litdata/litdata_golden.h"
 #include "io/engine/residency.h"
+#include "io/files/file.h"
 #include "io/files/filesystem.h"
 
 namespace stoker::testing {

@@ -3,6 +3,7 @@
 
 #include "dataset/loader/block_store.h"
 #include "dataset/loader_support.h"
+#include "io/files/file.h"
 
 namespace stoker::testing {
 namespace {

@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "dataset/loader_support.h"
+#include "io/files/file.h"
 #include "support/in_child.h"
 
 namespace stoker::testing {

@@ -5,6 +5,7 @@
 #include "dataset/dataset_support.h"
 #include "formats/webdataset/webdataset_reader.h"
 #include "io/engine/arena.h"
+#include "io/files/file.h"
 #include "store/local_store.h"
 #include "support/faulty_engine.h"
 
