@@ -48,17 +48,12 @@ class STOKER_API Tree {
   Tree() noexcept;
   Tree(std::nullptr_t) noexcept;
   template <std::same_as<bool> T>
-  Tree(T value) noexcept : value_(value) {}
+  Tree(T value) noexcept;
   template <std::integral T>
     requires(!std::same_as<T, bool>)
-  Tree(T value) noexcept {
-    if constexpr (std::is_signed_v<T>)
-      value_ = static_cast<std::int64_t>(value);
-    else
-      value_ = static_cast<std::uint64_t>(value);
-  }
+  Tree(T value) noexcept;
   template <std::floating_point T>
-  Tree(T value) noexcept : value_(static_cast<double>(value)) {}
+  Tree(T value) noexcept;
   Tree(const char* text);
   Tree(std::string_view text);
   Tree(std::string text);
@@ -122,7 +117,7 @@ class STOKER_API Tree {
 
   std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string, Bytes,
                TensorView, List, Fields>
-      value_ = nullptr;
+      value_;
   /// Tags of Python's values, outermost first. That of a defaultdict is followed by a space and the
   /// JSON of its factory.
   std::vector<std::string> tags_;
@@ -133,6 +128,19 @@ struct Tree::Field {
   std::string name;
   Tree value;
 };
+
+template <std::same_as<bool> T>
+Tree::Tree(T value) noexcept : value_(value) {}
+template <std::integral T>
+  requires(!std::same_as<T, bool>)
+Tree::Tree(T value) noexcept {
+  if constexpr (std::is_signed_v<T>)
+    value_ = static_cast<std::int64_t>(value);
+  else
+    value_ = static_cast<std::uint64_t>(value);
+}
+template <std::floating_point T>
+Tree::Tree(T value) noexcept : value_(static_cast<double>(value)) {}
 
 /// Returns the JSON of a tree, with the tags of docs/formats/checkpoint.md. A tensor is written as
 /// its TensorView::name. `invalid_argument`, with the place, for a text that is not UTF-8, or a
