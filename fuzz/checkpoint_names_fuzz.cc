@@ -1,5 +1,6 @@
-// Any name in a checkpoint directory. A name must have at most one meaning, and an accepted name
-// must be the only spelling: a second spelling would be a second checkpoint.
+// Any name in a checkpoint directory, or of a place or a rank's tensor inside a checkpoint. A name
+// must have at most one meaning, and an accepted name must be the only spelling: a second spelling
+// would be a second checkpoint.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -35,6 +36,13 @@ void read_name(std::string_view name) {
     require(parse_step_name(step_name(aside->step)) == aside->step);
     require(parse_step_name(superseded_name(aside->step.step, aside->generation)).has_value());
   }
+  if (const auto place = parse_place_name(name)) {
+    ++meanings;
+    require(place_name(*place) == name);
+  }
+  const std::string_view rank = rank_prefix_of(name);
+  require(name.starts_with(rank) && rank_prefix_of(rank) == rank);
+  meanings += rank.empty() ? 0 : 1;
   meanings += is_epoch_claim_name(name) ? 1 : 0;
   meanings += is_meeting_name(name) ? 1 : 0;
   meanings += is_owner_name(name) ? 1 : 0;
@@ -49,7 +57,7 @@ void read_name(std::string_view name) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string name(reinterpret_cast<const char*>(data), size);
   stoker::read_name(name);
-  for (const char* prefix : {"step-", ".lock-", "retire-", "keep-"})
+  for (const char* prefix : {"step-", ".lock-", "retire-", "keep-", "place-", "rank-0000"})
     stoker::read_name(prefix + name);
   return 0;
 }

@@ -9,7 +9,7 @@ targets=$1 corpus=$2 seconds=$3 runs=${4:-}
 chosen=("${@:5}")
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # One frame of each allocation's stack: more would cost a fifth of the time. To see the whole stack, run the target with
-# the crashing input. Hardly an execution frees 4 MiB: to
+# the crashing input. Hardly any execution frees 4 MiB: to
 # keep more freed memory, to find uses of it, costs a tenth.
 export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:malloc_context_size=1:quarantine_size_mb=4
 
