@@ -123,10 +123,11 @@ TensorView tensor(Range&& values, std::vector<std::uint64_t> shape) {
   static_assert(std::is_lvalue_reference_v<Range> || std::ranges::borrowed_range<Range>,
                 "the values must outlive the view");
   auto* const data = const_cast<std::remove_cv_t<Element>*>(std::ranges::data(values));
-  return {.type = tensor_type_of<Element>(),
-          .shape = std::move(shape),
-          .memory = std::as_writable_bytes(std::span(data, std::ranges::size(values))),
-          .is_read_only = std::is_const_v<Element>};
+  TensorView view{.type = tensor_type_of<Element>()};
+  view.shape = std::move(shape);
+  view.memory = std::as_writable_bytes(std::span(data, std::ranges::size(values)));
+  view.is_read_only = std::is_const_v<Element>;
+  return view;
 }
 template <std::ranges::contiguous_range Range>
 TensorView tensor(Range&& values) {
