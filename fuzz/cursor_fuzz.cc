@@ -6,6 +6,8 @@
 #include <string_view>
 
 #include "base/checksum.h"
+#include "dataset/order/batch_cut.h"
+#include "dataset/order/order.h"
 #include "fuzz/json_text_mutator.h"
 #include "stoker/cursor.h"
 
