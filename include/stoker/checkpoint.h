@@ -58,7 +58,8 @@ struct CheckpointerOptions {
   /// rank, by the deadline, and names it.
   Ranks ranks = {};
   /// A text that is the same on all ranks of this start, and new for every start, such as
-  /// find_job(). Empty: the process that has started all ranks, which must be on one machine.
+  /// job_from_environment(). Empty: the process that has started all ranks, which must be on one
+  /// machine.
   std::string job = {};
   /// A directory that all ranks can write to, where they agree by small files. Empty: `directory`.
   std::string meeting = {};
@@ -74,7 +75,7 @@ struct CheckpointerOptions {
 
 /// Returns a job for CheckpointerOptions from the variables of torchrun, SLURM or Open MPI; empty
 /// if there are none. Reads the environment.
-STOKER_API std::string find_job();
+STOKER_API std::string job_from_environment();
 
 class Loader;
 

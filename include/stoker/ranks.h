@@ -24,7 +24,7 @@ struct STOKER_API Ranks {
   /// that is not below the world size, and if RANK or WORLD_SIZE is set without the other: every
   /// process would train on the same data.
   ///
-  /// This and cache_directory_from_environment() are the only functions that read the environment.
+  /// Only functions whose name ends with from_environment read the environment.
   ///
   /// Thread safety: from any thread, while none changes the environment.
   static Result<Ranks> from_environment();

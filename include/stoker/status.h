@@ -62,7 +62,9 @@ class [[nodiscard]] STOKER_API Status {
   std::shared_ptr<const Rep> rep_;
 };
 
-/// A value or a failure. The interface follows C++23 `std::expected<T, Status>`.
+/// A value or a failure. The names of its members are those of C++23 `std::expected<T, Status>`,
+/// with status() for error(). `*` and `->` require a value, which they assert in builds without
+/// NDEBUG.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -73,14 +75,25 @@ class [[nodiscard]] Result {
   }
 
   bool ok() const noexcept { return value_.has_value(); }
+  bool has_value() const noexcept { return ok(); }
+  explicit operator bool() const noexcept { return ok(); }
   const Status& status() const noexcept { return status_; }
-  T& operator*() & noexcept { return *value_; }
-  const T& operator*() const& noexcept { return *value_; }
-  T&& operator*() && noexcept { return *std::move(value_); }
-  T* operator->() noexcept { return &*value_; }
-  const T* operator->() const noexcept { return &*value_; }
+  T& operator*() & noexcept { return checked(); }
+  const T& operator*() const& noexcept { return checked(); }
+  T&& operator*() && noexcept { return std::move(checked()); }
+  T* operator->() noexcept { return &checked(); }
+  const T* operator->() const noexcept { return &checked(); }
 
  private:
+  T& checked() noexcept {
+    assert(ok() && "this Result is a failure: look at status()");
+    return *value_;
+  }
+  const T& checked() const noexcept {
+    assert(ok() && "this Result is a failure: look at status()");
+    return *value_;
+  }
+
   std::optional<T> value_;
   Status status_;
 };

@@ -157,12 +157,18 @@ SaveRequest Checkpointer::Impl::request_of(std::uint64_t step, const Tree& trees
     request.state_json = "{" + text + "}";
     request.tensors = tensors.take();
     STOKER_ASSIGN(request.extra_json, format_tree(options.extra));
+    for (const auto& [name, value] : options.reference)
+      if (name.empty() || !is_utf8(name))
+        return bad("\"" + name + "\": the name of a reference value is UTF-8, and not empty");
     if (options.loader != nullptr && options.cursor)
       return bad("give a loader or a cursor: not both");
     if (options.loader != nullptr) {
       STOKER_ASSIGN(const std::string state, options.loader->state());
       STOKER_ASSIGN(request.cursor_json, internal::write_cursor_tree(state));
     } else if (options.cursor) {
+      // What no restore could read is not committed.
+      if (const auto read = parse_cursor(format_cursor(*options.cursor)); !read.ok())
+        return bad("the cursor: " + std::string(read.status().message()));
       STOKER_ASSIGN(request.cursor_json,
                     internal::write_cursor_tree(format_cursor(*options.cursor)));
     }

@@ -50,7 +50,8 @@ Status RankSessions::check() const {
     return {Code::invalid_argument,
             "checkpointer: " + std::to_string(options_.ranks.world_size) +
                 " ranks, and nothing says which processes they are: give job, a text that is the "
-                "same on all ranks of this start and new for every start, such as find_job()"};
+                "same on all ranks of this start and new for every start, such as "
+                "job_from_environment()"};
   return {};
 }
 
@@ -93,7 +94,7 @@ Result<std::shared_ptr<RankSession>> RankSessions::meet(const std::string& purpo
 
 }  // namespace internal
 
-std::string find_job() {
+std::string job_from_environment() {
   struct Launcher {
     const char* rank;
     std::vector<const char*> names;

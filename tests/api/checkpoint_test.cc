@@ -126,6 +126,20 @@ TEST_F(CheckpointTest, nothing_is_restored_from_an_empty_directory) {
   EXPECT_EQ(*saver->latest(), std::nullopt);
 }
 
+TEST_F(CheckpointTest, what_no_restore_could_read_is_not_saved) {
+  const auto saver = open();
+  const Tree trees = {{"n", 1}};
+  Cursor junk;
+  junk.order.shuffle = static_cast<Shuffle>(200);
+  for (const Cursor& cursor : {Cursor{}, junk})
+    EXPECT_EQ(saver->save(1, trees, {.cursor = cursor}).status().code(), Code::invalid_argument);
+  for (const char* name : {"", "\xff"})
+    EXPECT_EQ(saver->save(1, trees, {.reference = {{name, 1.0}}}).status().code(),
+              Code::invalid_argument);
+  EXPECT_TRUE(saver->steps()->empty());
+  save(*saver, 1, trees);
+}
+
 TEST_F(CheckpointTest, a_null_is_created_with_memory_of_its_own) {
   std::vector<std::int64_t> steps{1, 2, 3};
   const auto saver = open();

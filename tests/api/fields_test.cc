@@ -53,6 +53,17 @@ std::vector<T> values(const Batch& batch, std::string_view name) {
   return {found.begin(), found.end()};
 }
 
+TEST_F(FieldsTest, columns_that_no_memory_could_hold_are_refused) {
+  for (const int bits : {56, 60, 61, 62, 63}) {
+    const auto loader = Loader::open(
+        {.data = {folder_.path()},
+         .batch_size = 8,
+         .fields = {
+             {.name = "ids.npy", .kind = FieldKind::pad, .pad_length = std::uint64_t{1} << bits}}});
+    EXPECT_EQ(loader.status().code(), Code::invalid_argument) << bits;
+  }
+}
+
 TEST_F(FieldsTest, every_kind_has_its_column) {
   const Batch batch = load({{"txt", FieldKind::text},
                             {"cls", FieldKind::int64},

@@ -98,6 +98,12 @@ TEST(StatusTest, result_hands_out_a_value_that_only_moves) {
   EXPECT_EQ(*number, 42);
 }
 
+TEST(StatusTest, a_result_is_true_if_it_has_a_value) {
+  EXPECT_TRUE(make_number(true));
+  EXPECT_FALSE(make_number(false));
+  EXPECT_FALSE(make_number(false).has_value());
+}
+
 TEST(StatusTest, assign_takes_the_value_or_returns_the_status) {
   EXPECT_EQ(*number_plus_one(true), 43);
   EXPECT_EQ(number_plus_one(false).status().message(), "no number");

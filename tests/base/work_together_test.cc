@@ -30,5 +30,16 @@ TEST(WorkTogetherTest, every_thread_works_and_has_ended_afterwards) {
   }
 }
 
+TEST(WorkTogetherTest, what_any_thread_throws_is_thrown_when_all_have_ended) {
+  std::atomic<int> entered = 0;
+  const auto work = [&] {
+    const bool is_last = ++entered == 3;
+    while (entered < 3) std::this_thread::yield();
+    if (is_last) throw 7;
+  };
+  EXPECT_THROW(work_together(3, work), int);
+  EXPECT_EQ(entered, 3);
+}
+
 }  // namespace
 }  // namespace stoker

@@ -41,6 +41,16 @@ foreach(linkage shared static)
   run_consumer(${linkage} ${SCRATCH}/${linkage}/consumer)
 endforeach()
 
+# A component that there is not is an error that says which there are.
+file(WRITE ${SCRATCH}/unknown/CMakeLists.txt "cmake_minimum_required(VERSION 3.22)
+project(unknown LANGUAGES CXX)
+find_package(stoker REQUIRED COMPONENTS python)\n")
+execute_process(COMMAND ${CMAKE_COMMAND} -S ${SCRATCH}/unknown -B ${SCRATCH}/unknown/build -G ${GENERATOR}
+  -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_PREFIX_PATH=${PREFIX} RESULT_VARIABLE failed ERROR_VARIABLE out OUTPUT_QUIET)
+if(NOT failed OR NOT out MATCHES "shared[ \n]+or[ \n]+static")
+  message(FATAL_ERROR "an unknown component was accepted, or not explained:\n${out}")
+endif()
+
 find_program(PKG_CONFIG NAMES pkg-config pkgconf REQUIRED)
 set(ENV{PKG_CONFIG_LIBDIR} ${PREFIX}/lib/pkgconfig)  # and no other
 set(ENV{LD_LIBRARY_PATH} ${PREFIX}/lib)

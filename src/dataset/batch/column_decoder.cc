@@ -1,5 +1,6 @@
 #include "dataset/batch/column_decoder.h"
 
+#include <algorithm>
 #include <exception>
 #include <functional>
 #include <new>
@@ -72,7 +73,10 @@ RowDecoder::RowDecoder(Dtype dtype, std::vector<std::uint64_t> shape)
                                  std::multiplies<>())) {}
 
 std::size_t RowDecoder::array_bytes(std::size_t rows, std::size_t /*record_bytes*/) const noexcept {
-  return rows * row_bytes_;
+  // More than any memory has: the sizes of all columns can be added up, and are refused.
+  constexpr std::size_t kMost = std::size_t{1} << 56;
+  std::size_t bytes = 0;
+  return __builtin_mul_overflow(rows, row_bytes_, &bytes) ? kMost : std::min(bytes, kMost);
 }
 
 void RowDecoder::begin(const ColumnRoom& room, std::size_t rows) {

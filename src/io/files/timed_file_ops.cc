@@ -1,6 +1,8 @@
 #include "io/files/timed_file_ops.h"
 
 #include <cerrno>
+#include <exception>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -116,11 +118,21 @@ Answer TimedFileOps::run(const char* op, const std::string& path, std::function<
   // Without a helper begin() has failed.
   const bool was_late = Clock::now() >= deadline_;
   if (helper_ == nullptr || !helper_->is_idle()) return timed_out(op, path, was_late);
-  auto answer = std::make_shared<std::optional<Answer>>();
-  const bool is_over =
-      helper_->run([answer, call = std::move(call)] { answer->emplace(call()); }, deadline_);
-  if (!is_over) return timed_out(op, path, was_late);
-  return std::move(**answer);
+  struct Ended {
+    std::optional<Answer> answer;
+    std::exception_ptr thrown;
+  };
+  auto ended = std::make_shared<Ended>();
+  const auto work = [ended, call = std::move(call)] {
+    try {
+      ended->answer.emplace(call());
+    } catch (...) {  // there is no memory: the caller's thread can deal with that
+      ended->thrown = std::current_exception();
+    }
+  };
+  if (!helper_->run(work, deadline_)) return timed_out(op, path, was_late);
+  if (ended->thrown) std::rethrow_exception(ended->thrown);
+  return std::move(*ended->answer);
 }
 
 Result<UniqueFd> TimedFileOps::open(const PathAt& path, int flags) {

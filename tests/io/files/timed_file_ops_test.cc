@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <new>
 #include <string>
 #include <thread>
 
@@ -51,6 +52,24 @@ TEST(TimedFileOpsTest, passes_calls_and_answers_on) {
     EXPECT_TRUE(ops.rename(path, path + "2").ok());
     EXPECT_EQ(ops.info_of(path + "2")->size_bytes, 4U);
   }
+}
+
+/// There is no memory for the error of a sync.
+class ThrowingSyncs final : public ForwardingFileOps {
+ public:
+  ThrowingSyncs() : ForwardingFileOps(posix_file_ops()) {}
+  Status fsync(int /*fd*/) override { throw std::bad_alloc(); }
+};
+
+TEST(TimedFileOpsTest, what_a_call_throws_is_thrown_to_the_caller) {
+  const testing::TempDir dir;
+  ThrowingSyncs throwing;
+  TimedFileOps ops(throwing);
+  ASSERT_TRUE(ops.begin(Deadline::max()).ok());
+  Result<UniqueFd> fd = ops.open(dir.file("a"), O_RDWR | O_CREAT);
+  ASSERT_TRUE(fd.ok());
+  EXPECT_THROW(static_cast<void>(ops.fsync(fd->get())), std::bad_alloc);
+  EXPECT_TRUE(ops.close(*std::move(fd)).ok()) << "the next call is made";
 }
 
 TEST(TimedFileOpsTest, a_call_that_does_not_end_is_left_alone_at_the_deadline) {
@@ -101,18 +120,21 @@ TEST(TimedFileOpsTest, a_call_that_begins_after_the_deadline_is_not_what_took_th
 
 TEST(TimedFileOpsTest, only_the_thread_that_has_begun_has_a_deadline_and_only_until_its_end) {
   const testing::TempDir dir;
-  StuckDevice device;
-  HangingSyncs hanging(device);
+  // Never destroyed: the thread that hangs may outlive the test.
+  static StuckDevice& device = *new StuckDevice();
+  static HangingSyncs& hanging = *new HangingSyncs(device);
   TimedFileOps ops(hanging);
   const Result<UniqueFd> fd = posix_file_ops().open(dir.file("a"), O_RDWR | O_CREAT);
   ASSERT_TRUE(fd.ok());
   ASSERT_TRUE(ops.begin(Clock::now()).ok());
+  EXPECT_EQ(ops.fsync(fd->get()).os_error(), ETIMEDOUT);
   EXPECT_EQ(ops.info_of(dir.file("a")).status().os_error(), ETIMEDOUT);
   {
     const std::jthread other([&] { EXPECT_TRUE(ops.info_of(dir.file("a")).ok()); });
   }
   ops.end();
   EXPECT_TRUE(ops.info_of(dir.file("a")).ok());
+  device.come_back();
 }
 
 TEST(TimedFileOpsTest, its_end_does_not_wait_for_the_device) {
