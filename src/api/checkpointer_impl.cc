@@ -74,7 +74,7 @@ Status Checkpointer::Impl::check() const {
 void Checkpointer::Impl::tell(const std::string& text) const noexcept {
   try {
     if (options_.on_notice) options_.on_notice(text);
-  } catch (...) {  // documented: it is dropped
+  } catch (...) {  // NOLINT(bugprone-empty-catch): documented, it is dropped
   }
 }
 
@@ -84,7 +84,7 @@ WaitSink Checkpointer::Impl::wait_sink() const {
   return {.tell = [notice = options_.on_notice](const std::string& text) {
     try {
       notice(text);
-    } catch (...) {  // documented: it is dropped
+    } catch (...) {  // NOLINT(bugprone-empty-catch): documented, it is dropped
     }
   }};
 }
