@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import logging
 import os
 import subprocess
@@ -164,6 +165,30 @@ def test_a_failed_save_is_in_the_log_with_its_reason(
     failed = [line for line in told(caplog, logging.INFO).splitlines() if "failed after" in line]
     assert [line.count(f"step {pending.step}") for line in failed] == [1]
     saver.close()  # its pending has told it
+
+
+def test_the_log_tells_the_end_before_anyone_can_see_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+
+    class Witness(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.getMessage().startswith("saved step"):
+                order.append("told")
+
+    def set_result(pending: stoker.Pending, outcome: str) -> None:
+        order.append("seen")
+        concurrent.futures.Future.set_result(pending, outcome)
+
+    monkeypatch.setattr(stoker.Pending, "set_result", set_result)
+    log, witness = logging.getLogger("stoker"), Witness(logging.INFO)
+    monkeypatch.setattr(log, "level", logging.INFO)
+    monkeypatch.setattr(log, "handlers", [*log.handlers, witness])
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, state={"n": 1}).wait()
+    assert order[:2] == ["told", "seen"]
+    assert order.count("told") == 1
 
 
 def test_the_state_dict_of_an_optimizer_is_a_copy_and_the_log_says_so(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import functools
 import logging
 import math
@@ -103,6 +104,8 @@ class Pending(concurrent.futures.Future[str]):
         self._shapes = shapes
         self.is_read = False
         self._callbacks = _CallbackThread()
+        self._telling = threading.RLock()  # the lock alone: a signal handler may ask again
+        self._is_told = not times.is_told
         self.set_running_or_notify_cancel()
 
     @functools.cached_property
@@ -228,27 +231,25 @@ class Pending(concurrent.futures.Future[str]):
         if super().done() or not self._here().is_done:
             return
         free_released()
+        error: Exception | None = None
         try:
-            error: BaseException | None = None
-            try:
-                with telling_late():
-                    self._native.check()
-            except (OSError, ValueError) as raised:
-                error = raised
+            with telling_late():
+                self._native.check()
+        except (OSError, ValueError) as raised:
+            error = raised
+        with self._telling:  # whoever sees the end finds it in the log
+            if not self._is_told:
+                self._is_told = True
+                self._report(error)
+        with contextlib.suppress(concurrent.futures.InvalidStateError):  # another was faster
             if error is None:
                 self.set_result(self._native.outcome or "")
             else:
                 self.set_exception(error)
-        except concurrent.futures.InvalidStateError:
-            return  # another thread was faster
-        self._report()
 
-    def _report(self) -> None:
-        if not self._times.is_told:
-            return
+    def _report(self, error: Exception | None) -> None:
         seconds = time.monotonic() - self._times.begun
-        error = super().exception() if super().done() else None
-        if isinstance(error, Exception):
+        if error is not None:
             why = error_text(error).removeprefix(f"save step {self.step}: ")
             _log.info("step %d %s after %.2f s: %s", self.step, self.outcome, seconds, why)
         elif self.outcome != "committed":
