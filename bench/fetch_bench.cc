@@ -19,6 +19,7 @@
 
 #include "dataset/fetch/record_fetch.h"
 #include "formats/webdataset/webdataset_writer.h"
+#include "io/files/file.h"
 
 namespace {
 
