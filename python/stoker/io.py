@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from stoker import _native
 from stoker._common.paths import path_bytes
+from stoker._common.policies import Policy as Policy
 from stoker._common.policies import policy_name
 
 __all__ = ["Residency", "evict", "read_many", "residency", "write_durable"]
@@ -30,7 +31,6 @@ __all__ = ["Residency", "evict", "read_many", "residency", "write_durable"]
 Path: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
 Request: TypeAlias = "tuple[Path, SupportsIndex, SupportsIndex | None]"
 Array: TypeAlias = npt.NDArray[np.uint8]
-Policy = Literal["automatic", "buffered", "direct", "drop_behind"]
 Engine = Literal["auto", "uring", "threads", "sync"]
 Places = TypeVar("Places", bound="Sequence[Any] | npt.NDArray[Any]")
 

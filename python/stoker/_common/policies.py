@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+Policy = Literal["automatic", "buffered", "direct", "drop_behind"]
+
 _POLICIES = {
     **{name: name for name in ("auto", "buffered", "direct", "drop-behind")},
     "automatic": "auto",

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from typing_extensions import Never, Self
 
 Source: TypeAlias = str | os.PathLike[str]
+ShardFormat: TypeAlias = Literal[
+    "tar", "tfrecord", "mds", "litdata", "megatron", "npy", "raw", "counted", "shard001"
+]
 Ids: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
 
 
@@ -137,7 +140,7 @@ class Dataset:
         self,
         source: Source | Sequence[Source],
         *,
-        format: str | None = None,  # noqa: A002 (as on the command line)
+        format: ShardFormat | None = None,  # noqa: A002 (as on the command line)
         dtype: npt.DTypeLike | None = None,
         checksums: bool = False,
         verify: Literal["manifest", "full"] | None = None,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from stoker import _native
 from stoker._common.numbers import whole_number
+
+OrderName = Literal["global", "block", "off", "resampled"]
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from stoker import _native
 from stoker._common.numbers import whole_number
+from stoker._common.policies import Policy
 from stoker._common.ranks import find_ranks
 from stoker._common.torch import torch_if_wanted
 from stoker._common.unknown_arguments import refuse_arguments
 from stoker._dataset.columns import ColumnMaker
 from stoker._dataset.fields import Fields, columns_of
-from stoker._dataset.shuffle import BlockShuffle
+from stoker._dataset.shuffle import BlockShuffle, OrderName
 from stoker._dataset.sources import Data, Parts, check_fields, dataset_of, is_packed
 from stoker._loader.cursors import State, state_of
 from stoker._loader.device import placer_of
@@ -128,7 +129,7 @@ class Loader:
         batch_size: int | None = None,
         global_batch_size: int | None = None,
         micro_batch_size: int | None = None,
-        shuffle: str | bool | BlockShuffle | None = None,
+        shuffle: OrderName | bool | BlockShuffle | None = None,
         seed: int = 0,
         epochs: int | Literal["auto"] | None = "auto",
         total_epochs: int | None = None,
@@ -137,7 +138,7 @@ class Loader:
         memory_bytes: int | str | None = None,
         threads: int | Literal["auto"] = "auto",
         depth: int | Literal["auto"] = "auto",
-        policy: str = "automatic",
+        policy: Policy = "automatic",
         rank: int | None = None,
         world_size: int | None = None,
         mesh: Any = None,

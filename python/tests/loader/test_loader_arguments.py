@@ -204,3 +204,11 @@ def test_a_batch_size_of_each_rank_and_one_of_all_are_not_given_together(shards:
         stoker.Loader(shards, batch_size=2, global_batch_size=2)
     with pytest.raises(ValueError, match=r"\(all ranks\)$"):
         stoker.Loader(shards)
+
+
+def test_misspelt_names_are_refused_here_and_by_type_checkers(shards: Path) -> None:
+    """mypy, which `make lint` runs, fails where one of these is no error to it."""
+    with pytest.raises(ValueError, match="blok"):
+        stoker.Loader(shards, batch_size=2, shuffle="blok")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="fast"):
+        stoker.Loader(shards, batch_size=2, policy="fast")  # type: ignore[arg-type]

@@ -35,7 +35,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def python_lines(
-    shards: Path, batches: int, shuffle: str, tail: Any, micro: int, state: str | None = None
+    shards: Path, batches: int, shuffle: Any, tail: Any, micro: int, state: str | None = None
 ) -> list[str]:
     loader = stoker.Loader(
         shards,
