@@ -256,6 +256,7 @@ bench: apt-bench build-tests
 	@cmake --build build/release --parallel $(JOBS) --target bench/all
 	@tools/run_bench.sh build/release/bench
 	@$(VENV_PYTHON) tools/bench_fio.py build/release/stoker $(BENCH_FLAGS)
+	@$(VENV_PYTHON) bench/raw_disk.py build/bench/raw
 	@tools/setup_peers.sh $(PYTHON)
 	@PYTHONPATH=python build/peers/bin/python bench/loader_peers.py $(BENCH_FLAGS)
 	@build/peers/bin/python bench/pack_peers.py build/release/stoker $(BENCH_FLAGS)

@@ -10,7 +10,6 @@ one that is not counted. "Cold" drops the file from the page cache before every 
 from __future__ import annotations
 
 import argparse
-import concurrent.futures
 import contextlib
 import ctypes
 import importlib
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from raw_disk import READERS, each_chunk, memories, read_direct
 
 import stoker
 from stoker._checkpoint.device.cuda import has_cuda
@@ -193,37 +193,10 @@ def ours_cold(bench: Bench) -> None:
     )
 
 
-def _each(bench: Bench, work: Callable[[int, int, memoryview], None], threads: int) -> None:
-    """Calls work(descriptor or file number, offset, memory) for every chunk of our files."""
-    chunks = [
-        (number, offset)
-        for number, file in enumerate(files_of(bench))
-        for offset in range(0, file.stat().st_size, CHUNK_BYTES)
-    ]
-    left = iter(chunks)
-
-    def run() -> None:
-        memory = memoryview(mmap.mmap(-1, CHUNK_BYTES))
-        for number, offset in left:  # next() of a list's iterator is atomic
-            work(number, offset, memory)
-
-    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-        for done in [pool.submit(run) for _ in range(threads)]:
-            done.result()
-
-
 def raw_direct(bench: Bench) -> None:
-    """The limit of the disk: O_DIRECT reads of 4 MiB by 16 threads, with nothing behind them."""
-    fds = [os.open(file, os.O_RDONLY | os.O_DIRECT) for file in files_of(bench)]
-    try:
-        bench.time(
-            "raw O_DIRECT read",
-            lambda: _each(bench, lambda n, at, to: os.preadv(fds[n], [to], at) and None, 16),
-            before=lambda: drop(*files_of(bench)),
-        )
-    finally:
-        for fd in fds:
-            os.close(fd)
+    """The limit of the disk."""
+    files, space = files_of(bench), memories(READERS)
+    bench.time("raw O_DIRECT read", lambda: read_direct(files, space), before=lambda: drop(*files))
 
 
 class _Digest(ctypes.Structure):
@@ -239,12 +212,13 @@ def raw_hash(bench: Bench) -> None:
     warm(*files_of(bench))
     fds = [os.open(file, os.O_RDONLY) for file in files_of(bench)]
 
-    def work(number: int, offset: int, memory: memoryview) -> None:
+    def work(number: int, offset: int, memory: mmap.mmap) -> None:
         size = os.preadv(fds[number], [memory], offset)
         xxh3(ctypes.addressof(ctypes.c_char.from_buffer(memory)), size)
 
+    sizes, space = [os.fstat(fd).st_size for fd in fds], memories(os.cpu_count() or 1)
     try:
-        bench.time("pread + XXH3, all cores", lambda: _each(bench, work, os.cpu_count() or 1))
+        bench.time("pread + XXH3, all cores", lambda: each_chunk(sizes, space, work))
     finally:
         for fd in fds:
             os.close(fd)

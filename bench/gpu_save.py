@@ -12,12 +12,9 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import mmap
-import os
 import shutil
 import statistics
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -25,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from raw_disk import write_direct
 
 import stoker
 from stoker._checkpoint import checkpointer as checkpointer_module
@@ -32,7 +30,6 @@ from stoker._checkpoint.device.cuda import has_cuda
 from stoker._checkpoint.state.tree import TreeEncoder
 
 SMALL_COUNT, SMALL_BYTES = 20_000, 64 << 10
-CHUNK_BYTES = 4 << 20
 SAVES = 4
 
 
@@ -97,7 +94,7 @@ def ours(bench: Bench, stage: Any) -> None:
     rows = []
     with stoker.Checkpointer(folder, stage=stage) as saver:
         for step in range(SAVES):
-            limit = raw(bench, others / str(step))
+            limit = write_direct(others / str(step), bench.size_bytes)
             bench.change()
             began = time.perf_counter()
             host, stream, pending = blocked(lambda step=step: saver.save(step, state=bench.state))
@@ -145,40 +142,6 @@ def peer(bench: Bench) -> None:
         print(f"    DCP {step}: " + _text(rows[-1]), flush=True)
     bench.figures["dcp"] = rows
     bench.fresh("dcp")
-
-
-def raw(bench: Bench, path: Path) -> float:
-    """Writes the size of the state with O_DIRECT: eight threads, chunks of 4 MiB, then fsync.
-
-    Returns the seconds. The file is new and stays, like those of a save: a disk may be slower where
-    nothing was written before.
-    """
-    size = bench.size_bytes // CHUNK_BYTES * CHUNK_BYTES
-    source = mmap.mmap(-1, CHUNK_BYTES)
-    source.write(os.urandom(CHUNK_BYTES))
-    file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_DIRECT, 0o644)
-    began = time.perf_counter()
-    os.posix_fallocate(file, 0, size)
-    offsets = iter(range(0, size, CHUNK_BYTES))
-    lock = threading.Lock()
-
-    def work() -> None:
-        while True:
-            with lock:
-                at = next(offsets, None)
-            if at is None:
-                return
-            if os.pwrite(file, source, at) != CHUNK_BYTES:
-                raise OSError("a short write")
-
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    os.fsync(file)
-    os.close(file)
-    return (time.perf_counter() - began) * bench.size_bytes / size
 
 
 def small(bench: Bench, gather: bool) -> None:

@@ -26,9 +26,10 @@ constexpr const char* kProbeDoc =
     "Probes what the storage under a directory can do.\n\n"
     "Creates scratch files in `path` and removes them before the return; takes some milliseconds "
     "on\n"
-    "a local filesystem. STOKER_ENGINE, if set, decides `engine`. With a GPU, cuFile and a drive\n"
-    "that may allow it, reads a scratch file with cuFile, which takes longer: gpu_direct_reads\n"
-    "says whether the bytes went straight to the GPU, and gpu_direct_reads_reason why not.\n\n"
+    "a local filesystem. STOKER_ENGINE, if set, decides `engine`. If the process uses GPU 0, and\n"
+    "cuFile and the drive may allow it, reads a scratch file with cuFile, which takes longer and\n"
+    "resets cuFile's counters: gpu_direct_reads says whether the bytes went straight to the GPU,\n"
+    "and gpu_direct_reads_reason why not.\n\n"
     "Raises OSError if the directory is not writable or the engine that STOKER_ENGINE names does "
     "not\n"
     "work, and ValueError if it is not the name of an engine.";
@@ -90,7 +91,7 @@ Status take_engine(EngineKind wanted, StorageProbe& found) {
 Result<MachineProbe> probe_with_settings(const std::string& directory, EngineKind wanted) {
   STOKER_ASSIGN(StorageProbe storage, probe(directory));
   MachineProbe found{std::move(storage)};
-  DirectReads direct = probe_direct_reads(directory);
+  DirectReads direct = probe_direct_reads(directory, 0, {.may_create_context = false});
   found.gpu_direct_reads = direct.are_real;
   found.gpu_direct_reads_reason = std::move(direct.reason);
   if (wanted != EngineKind::automatic) STOKER_TRY(take_engine(wanted, found));

@@ -107,9 +107,10 @@ def probe(path: str | os.PathLike[str] = '.') -> StorageProbe:
     Probes what the storage under a directory can do.
 
     Creates scratch files in `path` and removes them before the return; takes some milliseconds on
-    a local filesystem. STOKER_ENGINE, if set, decides `engine`. With a GPU, cuFile and a drive
-    that may allow it, reads a scratch file with cuFile, which takes longer: gpu_direct_reads
-    says whether the bytes went straight to the GPU, and gpu_direct_reads_reason why not.
+    a local filesystem. STOKER_ENGINE, if set, decides `engine`. If the process uses GPU 0, and
+    cuFile and the drive may allow it, reads a scratch file with cuFile, which takes longer and
+    resets cuFile's counters: gpu_direct_reads says whether the bytes went straight to the GPU,
+    and gpu_direct_reads_reason why not.
 
     Raises OSError if the directory is not writable or the engine that STOKER_ENGINE names does not
     work, and ValueError if it is not the name of an engine.

@@ -144,10 +144,15 @@ Result<std::string> find_proof(const std::string& directory, int device,
                    : "; nvidia-fs is not loaded"));
   if (::access(tools.udev.c_str(), R_OK) != 0)
     return no(tools.udev + " cannot be read, which libcufile needs (in a container, mount it)");
+  Result<std::shared_ptr<const CudaDevice>> context = tools.may_create_context
+                                                          ? CudaDevice::create(*driver, device)
+                                                          : CudaDevice::retain(*driver, device);
+  if (!tools.may_create_context && context.status().code() == Code::invalid_argument)
+    return no("this process has not used GPU " + std::to_string(device) +
+              " yet; `stoker doctor` tries it in a process of its own");
+  STOKER_TRY(context.status());
   STOKER_ASSIGN(const std::unique_ptr<ScratchBytes> file, ScratchBytes::make(directory));
-  STOKER_ASSIGN(const std::shared_ptr<const CudaDevice> context,
-                CudaDevice::create(*driver, device));
-  STOKER_ASSIGN(const CuFileCounters moved, count_reads(*library, *context, *file));
+  STOKER_ASSIGN(const CuFileCounters moved, count_reads(*library, **context, *file));
   if (moved.posix_reads > 0)
     return no("cuFile is in compatibility mode: it has read through host memory");
   if (moved.peer_reads > 0) return std::string("cuFile has read by PCI peer-to-peer transfers");

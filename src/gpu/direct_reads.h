@@ -21,6 +21,9 @@ struct DirectReadTools {
   std::string proc = "/proc";
   std::string sysfs = "/sys";
   std::string udev = "/run/udev";  ///< libcufile asks it which drives there are.
+  /// Whether the device's context may be created. In a program that trains, that would take memory
+  /// of a GPU which may be another process's.
+  bool may_create_context = true;
 };
 
 /// Tries it: cuFile reads a scratch file of 1 MiB in `directory` into memory of the device, and its
@@ -29,8 +32,7 @@ struct DirectReadTools {
 ///
 /// What rules it out is asked first, and costs nothing. Only if nothing does, libcufile is
 /// initialized, for the duration of the call; it may start threads and write `cufile.log` to the
-/// current directory. The device's context is created if this process has none. The scratch file is
-/// removed.
+/// current directory. The scratch file is removed.
 ///
 /// Thread safety: one call at a time in a process, and none during other uses of libcufile: its
 /// counters are those of the process.

@@ -124,6 +124,17 @@ TEST_F(DirectReadsTest, are_real_if_a_counter_of_direct_reads_has_moved) {
   EXPECT_EQ(fake_.allocated_bytes(), 0U);
 }
 
+TEST_F(DirectReadsTest, no_context_is_created_where_that_is_forbidden) {
+  if (!has_direct_files()) GTEST_SKIP() << "no O_DIRECT in " << dir_.path();
+  tools_.may_create_context = false;
+  fake_.set_in_use(false);
+  const std::size_t before = fake_.count_of("primary_ctx_retain");
+  expect_no("this process has not used GPU 0 yet");
+  EXPECT_EQ(fake_.count_of("primary_ctx_retain"), before);
+  fake_.set_in_use(true);
+  EXPECT_TRUE(probe().are_real);
+}
+
 TEST_F(DirectReadsTest, a_read_that_succeeds_proves_nothing) {
   if (!has_direct_files()) GTEST_SKIP() << "no O_DIRECT in " << dir_.path();
   library_.counter_word = 9;

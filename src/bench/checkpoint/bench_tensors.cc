@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 
+#include "bench/memory_room.h"
 #include "bench/noise.h"
 #include "stoker/units.h"
 
@@ -18,19 +18,6 @@ constexpr std::size_t kPageBytes = 4096;
 /// Clears one exponent bit of each float, which makes every float finite.
 constexpr std::uint64_t kFiniteMask = 0xBFFFFFFFBFFFFFFF;
 constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15;
-
-/// Returns the kernel's estimate of the available memory, or UINT64_MAX if there is none.
-std::uint64_t available_memory_bytes() {
-  std::ifstream file("/proc/meminfo");
-  std::string name;
-  std::uint64_t kib = 0;
-  std::string unit;
-  while (file >> name >> kib) {
-    if (name == "MemAvailable:") return kib * 1024;
-    std::getline(file, unit);
-  }
-  return ~std::uint64_t{0};
-}
 
 }  // namespace
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "bench/gpu/gpu_transfers.h"
+#include "bench/memory_room.h"
 #include "bench/scratch.h"
 #include "gpu/pinned_memory.h"
 #include "stoker/units.h"
@@ -81,10 +82,20 @@ class Bench {
     return {};
   }
 
+  /// The file must fit on the disk, and in the page cache with some memory left.
+  Status check_rooms(std::uint64_t size) const {
+    STOKER_TRY(check_room(options_.path, size, "--size"));
+    const std::uint64_t available =
+        options_.memory_bytes != 0 ? options_.memory_bytes : available_memory_bytes();
+    if (available - available / 8 >= size) return {};
+    return Status(Code::no_space, "the page cache must hold the file, and " +
+                                      format_bytes(available) + " of memory are available");
+  }
+
   Status read(std::uint64_t size) {
     static constexpr const char* kWarm = "file to the device, page cache";
     static constexpr const char* kDirect = "file to the device, direct";
-    if (Status room = check_room(options_.path, size, "--size"); !room.ok()) {
+    if (Status room = check_rooms(size); !room.ok()) {
       if (room.code() != Code::no_space) return room;
       for (const char* const name : {kWarm, kDirect})
         report_.cases.push_back({.name = name, .bytes = size, .why = std::string(room.message())});

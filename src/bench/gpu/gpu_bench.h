@@ -22,8 +22,9 @@ struct GpuBenchOptions {
 
   std::string path = ".";  ///< Where the file is written that is read to the device.
   int device = 0;
-  std::vector<std::uint64_t> sizes = {1'000'000'000, 10'000'000'000};
-  std::size_t threads = 0;  ///< That read the file; 0: the cores, up to 16.
+  std::vector<std::uint64_t> sizes = {1'000'000'000, 10'000'000'000, 100'000'000'000};
+  std::uint64_t memory_bytes = 0;  ///< Available for the page cache; 0: what the kernel says.
+  std::size_t threads = 0;         ///< That read the file; 0: the cores, up to 16.
   std::string sysfs = "/sys/bus/pci/devices";
   DirectReadTools direct = {};  ///< `find_driver` is not used.
 };
@@ -55,8 +56,8 @@ struct GpuReport {
 /// cuFile reads directly.
 ///
 /// The file is removed before it returns. Fails with `invalid_argument` for invalid options,
-/// `io_error` if the driver fails, and `cancelled` if `stop` is requested; a file for which there
-/// is no room is left out.
+/// `io_error` if the driver fails, and `cancelled` if `stop` is requested; a file for which disk or
+/// memory has no room is left out.
 Result<GpuReport> run_gpu_bench(const GpuBenchOptions& options, const CudaDriver& driver,
                                 FileOps& ops, const ProgressSink& progress,
                                 const std::stop_token& stop);

@@ -17,8 +17,8 @@ constexpr const char* kDescription =
     "file through a ring of pinned buffers, against what the PCI Express link can do.";
 
 constexpr const char* kFooter =
-    R"(Sizes are 1GB and 10GB unless --size is given. The test file has the same size and is removed at
-the end. Its last blocks are read back from the GPU and compared. Without a GPU the command fails
+    R"(Sizes are 1GB, 10GB and 100GB unless --size is given. A file that the disk or the page cache has no
+room for is left out. The test file has the same size and is removed at the end. Its last blocks are read back from the GPU and compared. Without a GPU the command fails
 and says so.
 
 Examples:
@@ -60,7 +60,7 @@ void add_bench_gpu_command(Command& bench, Context& context) {
   const auto typed = std::make_shared<Typed>();
   Command* gpu = bench.add_subcommand("gpu", kDescription);
   add_bench_directory(*gpu, typed->path, "Directory to write in (default: the current one).");
-  gpu->add_option("--size", typed->size, "Bytes to copy and read (default: 1GB, then 10GB).");
+  gpu->add_option("--size", typed->size, "Bytes to copy and read (default: 1GB, 10GB, 100GB).");
   gpu->add_option("--device", typed->device, "Number of the GPU, from 0 (default: 0).");
   gpu->add_option("--threads", typed->threads,
                   "Threads that read the file (default: the cores, up to 16).");

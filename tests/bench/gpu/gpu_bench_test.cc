@@ -14,9 +14,10 @@ namespace {
 
 class GpuBenchTest : public ::testing::Test {
  protected:
-  Result<GpuReport> run(std::stop_token stop = {}) {
+  Result<GpuReport> run(std::stop_token stop = {}, std::uint64_t memory_bytes = 0) {
     return run_gpu_bench({.path = directory_.path(),
                           .sizes = {GpuBenchOptions::kBytesMin + 5000},
+                          .memory_bytes = memory_bytes,
                           .threads = 3,
                           .sysfs = directory_.path(),
                           .direct = {.find_library = []() -> Result<const CuFile*> {
@@ -52,6 +53,17 @@ TEST_F(GpuBenchTest, copies_and_reads_are_measured_and_everything_is_freed) {
   EXPECT_EQ(json["cufile"]["direct"], false);
   EXPECT_EQ(json["cufile"]["why"], "no library here");
   EXPECT_TRUE(json["link"].is_null());
+}
+
+TEST_F(GpuBenchTest, a_file_that_the_page_cache_cannot_hold_is_left_out) {
+  const Result<GpuReport> report = run({}, GpuBenchOptions::kBytesMin);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  ASSERT_EQ(report->cases.size(), 6U);
+  for (const GpuCase& one : report->cases) {
+    const bool is_file = one.name.starts_with("file");
+    EXPECT_EQ(one.why.find("the page cache must hold the file") != std::string::npos, is_file);
+    EXPECT_EQ(one.bytes_per_s() > 0, !is_file) << one.name;
+  }
 }
 
 TEST_F(GpuBenchTest, a_driver_that_fails_is_a_failure) {

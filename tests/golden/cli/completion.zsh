@@ -112,7 +112,7 @@ _stoker_bench_gpu() {
   _arguments \
     ':DIR:_files' \
     '(-h --help)'{-h,--help}'[Print this help message and exit]' \
-    '--size=[Bytes to copy and read (default: 1GB, then 10GB).]:TEXT:' \
+    '--size=[Bytes to copy and read (default: 1GB, 10GB, 100GB).]:TEXT:' \
     '--device=[Number of the GPU, from 0 (default: 0).]:UINT:' \
     '--threads=[Threads that read the file (default: the cores, up to 16).]:UINT:' \
     '--json[Print one JSON object instead of text.]' \
