@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 from stoker import _native
 from stoker._common.numbers import whole_number
 from stoker._common.paths import path_text
+from stoker._common.unknown_arguments import refuse_arguments
 from stoker._pack import importers as _importers
 from stoker._pack import rows as _pack_rows
 from stoker._pack.ingest import Format, default_format, parse_size
@@ -102,6 +103,8 @@ def pack(
             document per line of text) and ``text_field`` (for JSONL).
     """
     source, directory = path_text(src), path_text(dst)
+    unknown = [name for name in source_options if name not in _importers.OPTIONS]
+    refuse_arguments(unknown, pack, more=_importers.OPTIONS)
     _check_numbers(samples_per_shard, shuffle_seed, threads, task, sequence_length)
     shard_bytes = whole_number("shard_size", parse_size(shard_size), 1)
     options = {name: value for name, value in source_options.items() if value is not None}

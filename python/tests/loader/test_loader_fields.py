@@ -155,6 +155,22 @@ def test_what_is_no_number_is_named_with_its_sample(shards: Path) -> None:
     assert not isinstance(raised.value, stoker.CorruptError)  # nothing is damaged
 
 
+@pytest.mark.parametrize("kind", [int, float, np.int64, np.float32])
+def test_what_is_no_number_is_told_with_what_to_ask_for(
+    tmp_path: Path, write_tar: Any, kind: Any
+) -> None:
+    jpeg = b"\xff\xd8\xff\xe0\x00\x10JFIF" + bytes(range(128, 151))
+    path = write_tar(tmp_path / "x.tar", {"k7": {"txt": b"a cat 0", "jpg": jpeg}})
+    with pytest.raises(
+        ValueError, match=r'x\.tar: .*key "k7": field "txt": "a cat 0" is not'
+    ) as text:
+        first(path, {"txt": kind}, batch_size=1)
+    assert "ask for str, or for bytes and decode them in map=" in str(text.value)
+    with pytest.raises(ValueError, match=r'x\.tar: .*key "k7": field "jpg"') as image:
+        first(path, {"jpg": kind}, batch_size=1)
+    assert "encoded file, such as an image, ask for bytes and decode them" in str(image.value)
+
+
 @pytest.mark.parametrize(
     "fields", [{"jpg": bytes}, ["cls", "jpg"], {"cls": stoker.Json("n", int, field="jpg")}]
 )
