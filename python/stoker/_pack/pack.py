@@ -74,8 +74,8 @@ def pack(
     """Packs files into shards, an index and a manifest, as ``stoker pack`` does.
 
     A second call with the same arguments continues where the first one stopped. A ``UserWarning``
-    reports files and links that are left out, empty documents, and trees that look like several
-    datasets.
+    reports files and links that are left out, empty documents, trees that look like several
+    datasets, and float64 numbers that TFRecord rounds.
 
     Args:
         src: A tree with a directory per class, any tree (files grouped by stem), a JSONL file,
@@ -144,7 +144,7 @@ def pack(
     )
     for remark in files.remarks:
         warnings.warn(remark, stacklevel=2)
-    return files.pack(
+    report = files.pack(
         directory,
         format or default_format(is_array=False),
         samples_per_shard or 0,
@@ -154,8 +154,14 @@ def pack(
         number,
         count,
     )
+    for remark in report.remarks:
+        warnings.warn(remark, stacklevel=2)
+    return report
 
 
 def merge_pack(dst: str | os.PathLike[str]) -> _native.PackReport:
     """Combines the tasks of one pack() into one index and one manifest."""
-    return _native.merge_pack(path_text(dst))
+    report = _native.merge_pack(path_text(dst))
+    for remark in report.remarks:
+        warnings.warn(remark, stacklevel=2)
+    return report
