@@ -55,7 +55,7 @@ help:
 	@echo "Stoker: no accelerator waits for storage, and no committed checkpoint is ever lost."
 	@echo
 	@echo "  make demo     build, look at this machine's storage, pack, stream, be killed and resume"
-	@echo "                (3 to 6 minutes the first time on two cores)"
+	@echo "                (3 to 5 minutes the first time on two cores)"
 	@echo "  make test     build and run every test; the last line counts them"
 	@echo
 	@echo "  make build    build/release/stoker, and the Python package in .venv"

@@ -134,6 +134,11 @@ class STOKER_API ObjectStore {
   /// to the objects.
   virtual bool is_local() const noexcept { return false; }
 
+  /// Names what the keys refer to, the same in every process that uses it and different for every
+  /// other store: "s3://bucket at https://endpoint". Indexes of datasets are shared in a cache
+  /// directory under it. Empty, as by default: they are kept in memory. Not used if is_local().
+  virtual std::string identity() const { return {}; }
+
   /// Opens an object for reading. `not_found` if the key does not exist, `invalid_argument` if it
   /// is not an object. `policy` applies to local files only.
   virtual Result<std::unique_ptr<const Object>> open(

@@ -745,6 +745,10 @@ class PackReport:
     def is_complete(self) -> bool:
         """Whether the manifest is written."""
 
+    @property
+    def remarks(self) -> list[str]:
+        """Warnings: fields whose numbers have lost bits."""
+
     def __repr__(self) -> str: ...
 
 class PackFiles:

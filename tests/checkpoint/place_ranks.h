@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <functional>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "checkpoint/inspect/verify.h"
+#include "checkpoint/mortal_coordinator.h"
 #include "checkpoint/restore/restore_agreement.h"
 #include "checkpoint/save_support.h"
 
@@ -180,10 +180,8 @@ class PlacedRanks {
   }
 
   /// From now on `rank` neither sends nor receives, as if its process had ended.
-  void silence(std::uint32_t rank) { silent_[rank] = true; }
-  void speak_again() {
-    for (std::atomic<bool>& one : silent_) one = false;
-  }
+  void silence(std::uint32_t rank) { living_.silence(rank); }
+  void speak_again() { living_.revive_all(); }
 
   void on_all(const std::function<void(std::uint32_t rank)>& act) {
     std::vector<std::jthread> threads;
@@ -198,38 +196,6 @@ class PlacedRanks {
             counted("cut", 4, first + static_cast<float>(rank)), counted("same", 5, first)};
   }
 
-  /// A coordinator that fails once its rank is silent, and knows which others are.
-  class Mortal final : public Coordinator {
-   public:
-    Mortal(std::unique_ptr<Coordinator> target, std::atomic<bool>& is_silent, std::string broken)
-        : target_(std::move(target)), is_silent_(is_silent), broken_(std::move(broken)) {}
-    std::uint32_t rank() const noexcept override { return target_->rank(); }
-    std::uint32_t world_size() const noexcept override { return target_->world_size(); }
-    Result<std::vector<std::string>> gather(const std::string& key, const std::string& text,
-                                            Deadline deadline) override {
-      if (is_silent_) return lost();
-      return target_->gather(key, text, deadline);
-    }
-    void withdraw(const std::string& key) override {
-      if (!is_silent_) target_->withdraw(key);
-    }
-    Result<std::string> broadcast(const std::string& key, const std::string& text,
-                                  Deadline deadline) override {
-      if (is_silent_) return lost();
-      Result<std::string> told = target_->broadcast(key, text, deadline);
-      if (!broken_.empty() && key.starts_with(broken_))
-        return Status(Code::io_error, "the broadcast of " + key + " has failed");
-      return told;
-    }
-
-   private:
-    static Status lost() { return Status(Code::unavailable, "this rank has ended"); }
-
-    std::unique_ptr<Coordinator> target_;
-    std::atomic<bool>& is_silent_;
-    const std::string broken_;
-  };
-
   std::shared_ptr<Coordinator> coordinator(std::uint32_t rank) {
     auto made = make_shared_directory_coordinator(
         {.place = opened(messages_.path()),
@@ -238,19 +204,20 @@ class PlacedRanks {
          .rank = rank,
          .world_size = kRanks,
          .pause =
-             [](nanoseconds) {  // polls often: waits are short, and losses are found late
-               std::this_thread::sleep_for(std::chrono::milliseconds(1));
+             [this](nanoseconds time) {
+               living_.await_news(time);
                return Status();
              },
          .find_loss =
              [this](std::uint32_t other) {
-               return silent_[other] ? Status(Code::unavailable,
-                                              "rank " + std::to_string(other) + " has ended")
-                                     : Status();
+               return living_.is_silent(other)
+                          ? Status(Code::unavailable,
+                                   "rank " + std::to_string(other) + " has ended")
+                          : Status();
              }});
     EXPECT_TRUE(made.ok());
-    return std::make_shared<Mortal>(*std::move(made), silent_[rank],
-                                    rank == broken_rank_ ? broken_key_ : "");
+    return std::make_shared<MortalCoordinator>(*std::move(made), living_,
+                                               rank == broken_rank_ ? broken_key_ : "");
   }
 
   /// Notes what was there at a restore, as RetentionRules::seen.
@@ -268,7 +235,7 @@ class PlacedRanks {
   TempDir second_{fast_parent()};
   TempDir messages_{fast_parent()};
   std::uint64_t session_ = 0;
-  std::array<std::atomic<bool>, kRanks> silent_ = {};
+  LivingRanks living_{kRanks};
   std::uint32_t broken_rank_ = 0;
   std::string broken_key_;
   std::vector<std::shared_ptr<Coordinator>> coordinators_;

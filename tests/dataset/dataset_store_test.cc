@@ -39,8 +39,9 @@ LoaderRunOptions run_of(std::vector<std::shared_ptr<const ShardDataset>> dataset
 
 /// The same files twice: in a directory, and in memory.
 struct TwoPlaces {
-  explicit TwoPlaces(const std::string& format, const MemoryStore::Fault& fault = {})
-      : store(std::make_shared<MemoryStore>(fault)) {
+  explicit TwoPlaces(const std::string& format, const MemoryStore::Fault& fault = {},
+                     const std::string& identity = {})
+      : store(std::make_shared<MemoryStore>(fault, identity)) {
     options = write_dataset(dir.path(), format);
     options.index.checksums = true;
     copy_files(dir.path(), *store, kFolder);
@@ -104,7 +105,7 @@ TEST_P(DatasetStoreTest, a_loader_gives_the_batches_of_the_directory_also_from_a
 }
 
 TEST_P(DatasetStoreTest, an_index_goes_to_the_cache_directory_or_stays_in_memory) {
-  const TwoPlaces data(GetParam());
+  const TwoPlaces data(GetParam(), {}, "memory of one");
   ASSERT_TRUE(data.there);
   EXPECT_EQ(data.there->index_path(), "");
   EXPECT_EQ(data.there->index_refused().code(), Code::unsupported);
@@ -119,6 +120,26 @@ TEST_P(DatasetStoreTest, an_index_goes_to_the_cache_directory_or_stays_in_memory
   EXPECT_EQ(second->index_path(), first->index_path());
   EXPECT_EQ(std::filesystem::last_write_time(second->index_path()), written);
   EXPECT_FALSE(std::filesystem::exists(kFolder));
+}
+
+TEST_P(DatasetStoreTest, stores_with_equal_keys_have_indexes_of_their_own) {
+  const TwoPlaces one(GetParam(), {}, "memory of one");
+  const TwoPlaces other(GetParam(), {}, "memory of another");
+  const TwoPlaces unknown(GetParam());
+  const TempDir cache;
+  const auto open_in = [&](const TwoPlaces& data) {
+    ShardDataset::Options options = in_store(data.store, data.options);
+    options.index.cache_directory = cache.path();
+    return open_dataset(kFolder, options);
+  };
+  const auto first = open_in(one);
+  const auto second = open_in(other);
+  const auto third = open_in(unknown);
+  ASSERT_TRUE(first && second && third);
+  EXPECT_NE(first->index_path(), "");
+  EXPECT_NE(second->index_path(), "");
+  EXPECT_NE(first->index_path(), second->index_path());
+  EXPECT_EQ(third->index_path(), "");  // without an identity nothing is shared
 }
 
 INSTANTIATE_TEST_SUITE_P(formats, DatasetStoreTest,

@@ -1,7 +1,8 @@
-"""We read what other versions of the peers write: those of versions/peers.txt, and the newest.
+"""We and other versions of the peers, those of versions/peers.txt and the newest, read each other.
 
 Run in the environment of peers/requirements.txt, with build/peer-versions beside it
-(tools/setup_peer_versions.sh); versions/write.py writes, and says what it wrote.
+(tools/setup_peer_versions.sh) and the package on PYTHONPATH; versions/write.py writes, and says
+what it wrote, and versions/read.py reads.
 """
 
 from __future__ import annotations
@@ -34,21 +35,30 @@ LISTED = [
     for line in (HERE / "versions" / "peers.txt").read_text().splitlines()
     if line and not line.startswith("#")
 ]
-NEWEST = sorted({line.split("==")[0] for line in LISTED})
+FRAMEWORKS = [peer for peer in LISTED if peer.startswith(("lightning==", "accelerate=="))]
+WRITERS = [peer for peer in LISTED if peer not in FRAMEWORKS]
+NEWEST = sorted({line.split("==")[0] for line in WRITERS})
+READERS = [peer for peer in WRITERS if not peer.startswith("litdata")]  # whose chunks we only read
 
 
-def write(peer: str, out: Path) -> list[dict[str, Any]]:
-    """Runs the writer with one version of a peer; "NAME" alone is the newest."""
+def with_version(peer: str, *words: object, path: str = "") -> str:
+    """Runs Python with one version of a peer; "NAME" alone is the newest. Returns the output."""
     name, _, version = peer.partition("==")
     place = VERSIONS / f"{name}-{version}"
     environment = dict(os.environ)
     if version:
         assert place.is_dir(), f"{place} is missing: run tools/setup_peer_versions.sh"
-        environment["PYTHONPATH"] = str(place)
-    command = [sys.executable, str(HERE / "versions" / "write.py"), name, str(out)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        environment["PYTHONPATH"] = str(place) + (os.pathsep + path if path else "")
+    command = [sys.executable, *map(str, words)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def lines_of(program: str, peer: str, path: Path) -> list[dict[str, Any]]:
+    name = peer.partition("==")[0]
+    text = with_version(peer, HERE / "versions" / program, name, path)
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
 def run(*words: object) -> list[str]:
@@ -104,9 +114,9 @@ def read_safetensors(path: Path) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("peer", [*LISTED, *NEWEST])
+@pytest.mark.parametrize("peer", [*WRITERS, *NEWEST])
 def test_we_read_what_each_version_of_a_peer_writes(tmp_path: Path, peer: str) -> None:
-    datasets = write(peer, tmp_path)
+    datasets = lines_of("write.py", peer, tmp_path)
     assert datasets
     for dataset in datasets:
         path = tmp_path / dataset["path"]
@@ -118,3 +128,47 @@ def test_we_read_what_each_version_of_a_peer_writes(tmp_path: Path, peer: str) -
         run(STOKER, "index", path)
         if path.is_dir():
             run(STOKER, "verify", path)
+
+
+def write_ours(peer: str, folder: Path) -> tuple[Path, list[dict[str, Any]]]:
+    """Writes in the format of a peer; returns the path, and what the peer is to read there."""
+    np = pytest.importorskip("numpy")
+    stoker = pytest.importorskip("stoker")
+    if peer.startswith("safetensors"):
+        tensors = {"w": np.arange(6, dtype="<f4").reshape(2, 3), "b": np.arange(3)}
+        with stoker.Checkpointer(folder / "run") as saver:
+            saver.save(1, model=tensors)
+        run(STOKER, "checkpoint", "export", folder / "run", "1", folder / "ours.safetensors")
+        named = {f"model.{name}": value.tolist() for name, value in tensors.items()}
+        return folder / "ours.safetensors", [named]
+    formats = {"webdataset": "tar", "mosaicml-streaming": "mds", "tfrecord": "tfrecord"}
+    format_name = formats[peer.partition("==")[0]]
+    samples = [
+        {"__key__": f"{i:03}", "n": i, "b": bytes([i, 255]), "t": "z\u00e9"} for i in range(7)
+    ]
+    stoker.ingest(samples, folder / "ours", format=format_name)
+    shown = [one | {"b": one["b"].hex()} for one in samples]
+    if format_name == "tar":  # has no types
+        shown = [one | {n: str(one[n]).encode().hex() for n in "nt"} for one in shown]
+    if format_name == "tfrecord":
+        shown = [one | {"n": [one["n"]]} for one in shown]
+        shown = [one | {n: one[n].encode().hex() for n in ("t", "__key__")} for one in shown]
+    return folder / "ours", shown
+
+
+@pytest.mark.parametrize("peer", READERS)
+def test_each_version_of_a_peer_reads_what_we_write(tmp_path: Path, peer: str) -> None:
+    path, expected = write_ours(peer, tmp_path)
+    assert lines_of("read.py", peer, path) == expected
+
+
+@pytest.mark.parametrize("peer", FRAMEWORKS)
+def test_each_version_of_a_framework_drives_a_loader(peer: str) -> None:
+    options = ["-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", HERE]
+    path = os.environ.get("PYTHONPATH", "")
+    chosen = ["-k", "accelerate"] if peer.startswith("accelerate") else []
+    text = with_version(
+        peer, "-m", "pytest", *options, *chosen, HERE / "test_lightning_interop.py", path=path
+    )
+    assert " passed" in text
+    assert "skipped" not in text

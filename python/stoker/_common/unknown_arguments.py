@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 _NO_HINTS: Mapping[str, str] = {}
 
 
 def refuse_arguments(
-    names: Iterable[str], kind: type, hints: Mapping[str, str] = _NO_HINTS
+    names: Iterable[str],
+    kind: Callable[..., Any],
+    hints: Mapping[str, str] = _NO_HINTS,
+    more: Iterable[str] = (),
 ) -> None:
     """Raises if there are any unknown arguments.
 
-    ``hints``: what to say about arguments of a torch DataLoader.
+    ``hints``: what to say about arguments of a torch DataLoader. ``more``: arguments that are not
+    in the signature.
 
     Raises:
         TypeError: Names the first of them, and what may be meant.
@@ -24,6 +29,6 @@ def refuse_arguments(
         if name in hints:
             raise TypeError(f"{message}, which a torch DataLoader has: {hints[name]}")
         parameters = inspect.signature(kind).parameters.values()
-        known = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+        known = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY] + [*more]
         near = difflib.get_close_matches(name, known, 1)
         raise TypeError(f"{message}; did you mean {near[0]!r}?" if near else message)

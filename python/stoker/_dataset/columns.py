@@ -152,16 +152,19 @@ def _copied_bytes(column: _native.BytesColumn) -> list[Any]:
 
 
 def emptied(value: Any) -> Any:
-    """Returns a column of the same kind without samples; also for columns in a dict."""
+    """Returns a column of the same kind without samples; also for columns in a dict.
+
+    What has no length, as a number that holds for a whole batch, is returned unchanged.
+    """
     if isinstance(value, np.ndarray) or is_tensor(value):
-        return value[:0]
+        return value[:0] if value.ndim else value
     if isinstance(value, RaggedColumn):
         return RaggedColumn(value.values[:0], value.offsets[:1])
     if isinstance(value, _native.BytesColumn):
         return value.first(0)
     if isinstance(value, dict):
         return {name: emptied(item) for name, item in value.items()}
-    return []
+    return value[:0] if isinstance(value, (list, tuple)) else value
 
 
 def change_tensors(value: Any, change: Callable[[Any], Any]) -> Any:

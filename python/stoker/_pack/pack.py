@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 from stoker import _native
 from stoker._common.numbers import whole_number
 from stoker._common.paths import path_text
+from stoker._common.unknown_arguments import refuse_arguments
 from stoker._pack import importers as _importers
 from stoker._pack import rows as _pack_rows
 from stoker._pack.ingest import Format, default_format, parse_size
@@ -73,8 +74,8 @@ def pack(
     """Packs files into shards, an index and a manifest, as ``stoker pack`` does.
 
     A second call with the same arguments continues where the first one stopped. A ``UserWarning``
-    reports files and links that are left out, empty documents, and trees that look like several
-    datasets.
+    reports files and links that are left out, empty documents, trees that look like several
+    datasets, and float64 numbers that TFRecord rounds.
 
     Args:
         src: A tree with a directory per class, any tree (files grouped by stem), a JSONL file,
@@ -102,6 +103,8 @@ def pack(
             document per line of text) and ``text_field`` (for JSONL).
     """
     source, directory = path_text(src), path_text(dst)
+    unknown = [name for name in source_options if name not in _importers.OPTIONS]
+    refuse_arguments(unknown, pack, more=_importers.OPTIONS)
     _check_numbers(samples_per_shard, shuffle_seed, threads, task, sequence_length)
     shard_bytes = whole_number("shard_size", parse_size(shard_size), 1)
     options = {name: value for name, value in source_options.items() if value is not None}
@@ -141,7 +144,7 @@ def pack(
     )
     for remark in files.remarks:
         warnings.warn(remark, stacklevel=2)
-    return files.pack(
+    report = files.pack(
         directory,
         format or default_format(is_array=False),
         samples_per_shard or 0,
@@ -151,8 +154,14 @@ def pack(
         number,
         count,
     )
+    for remark in report.remarks:
+        warnings.warn(remark, stacklevel=2)
+    return report
 
 
 def merge_pack(dst: str | os.PathLike[str]) -> _native.PackReport:
     """Combines the tasks of one pack() into one index and one manifest."""
-    return _native.merge_pack(path_text(dst))
+    report = _native.merge_pack(path_text(dst))
+    for remark in report.remarks:
+        warnings.warn(remark, stacklevel=2)
+    return report

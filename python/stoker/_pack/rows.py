@@ -286,6 +286,6 @@ def pack_rows(
         except ValueError as error:
             message = str(error)
             raise ValueError(message if path in message else f"{path}: {message}") from None
-        for note in source.notes() if plan.note is not None else []:
+        for note in [*source.notes(), *report.remarks] if plan.note is not None else []:
             plan.note(note)  # type: ignore[misc]
         return report

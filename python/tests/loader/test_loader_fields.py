@@ -74,6 +74,28 @@ def test_json_values_are_found_by_path(arrays: Path) -> None:
     assert batch["json"].tolist() == [7] * 4
 
 
+def test_json_of_python_with_nan_is_read_as_a_dataset_reads_it(
+    tmp_path: Path, write_tar: Any
+) -> None:
+    document = b'{"a": NaN, "b": 1, "name": "\\u00e9", "low": -Infinity, "high": Infinity}'
+    path = write_tar(tmp_path / "nan.tar", {"k0": {"json": document}})
+    fields = {
+        "a": stoker.Json("a", float, field="json"),
+        "b": stoker.Json("b", int, field="json"),
+        "name": stoker.Json("name", str, field="json"),
+        "low": stoker.Json("low", float, field="json"),
+        "high": stoker.Json("high", float, field="json"),
+    }
+    batch = first(path, fields, batch_size=1)
+    expected = stoker.Dataset(path)[0]["json"]
+    plain = first(path, None, batch_size=1)["json"][0]
+    for name in fields:
+        assert np.array_equal(batch[name][0], expected[name], equal_nan=name == "a")
+        assert np.array_equal(plain[name], expected[name], equal_nan=name == "a")
+    with pytest.raises(ValueError, match="not an integer"):
+        first(path, {"a": stoker.Json("a", int, field="json")}, batch_size=1)
+
+
 def test_npy_arrays_are_stacked(arrays: Path) -> None:
     batch = first(arrays, {"npy": stoker.Npy()})
     assert batch["npy"].dtype == np.int16
@@ -131,6 +153,22 @@ def test_what_is_no_number_is_named_with_its_sample(shards: Path) -> None:
     with pytest.raises(ValueError, match=r'train-000\.tar: .* byte 0: key "s000"') as raised:
         first(shards, {"bin": int})
     assert not isinstance(raised.value, stoker.CorruptError)  # nothing is damaged
+
+
+@pytest.mark.parametrize("kind", [int, float, np.int64, np.float32])
+def test_what_is_no_number_is_told_with_what_to_ask_for(
+    tmp_path: Path, write_tar: Any, kind: Any
+) -> None:
+    jpeg = b"\xff\xd8\xff\xe0\x00\x10JFIF" + bytes(range(128, 151))
+    path = write_tar(tmp_path / "x.tar", {"k7": {"txt": b"a cat 0", "jpg": jpeg}})
+    with pytest.raises(
+        ValueError, match=r'x\.tar: .*key "k7": field "txt": "a cat 0" is not'
+    ) as text:
+        first(path, {"txt": kind}, batch_size=1)
+    assert "ask for str, or for bytes and decode them in map=" in str(text.value)
+    with pytest.raises(ValueError, match=r'x\.tar: .*key "k7": field "jpg"') as image:
+        first(path, {"jpg": kind}, batch_size=1)
+    assert "encoded file, such as an image, ask for bytes and decode them" in str(image.value)
 
 
 @pytest.mark.parametrize(

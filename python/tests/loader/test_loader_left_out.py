@@ -40,7 +40,8 @@ def pairs(samples: list[Any]) -> Any:
 
 def listed(samples: list[Any]) -> Any:
     assert samples, "collate was called for nothing"
-    return {"n": [sample["cls"] for sample in samples]}
+    pixels = np.stack([np.full((2, 3), sample["cls"], np.float32) for sample in samples])
+    return {"n": [s["cls"] for s in samples], "in": {"x": pixels}, "mean": np.float32(0.5)}
 
 
 def load(data: Any, **options: Any) -> stoker.Loader:
@@ -157,10 +158,40 @@ def test_collate_is_not_called_for_an_empty_part(shards: Path, where: Any) -> No
     parts = last_parts(shards, collate=listed, map_in=where, fields={"cls": int})
     assert [part.size for part in parts] == [7, 1, 0, 0, 0, 0]
     assert len(parts[0]["n"]) == 7
-    assert parts[3]["cls"].shape == (0,)
+    for part in parts[2:]:  # a rank that looks for another column would leave the others waiting
+        assert isinstance(part, stoker.Batch)
+        assert list(part) == list(parts[0])
+        assert part["n"] == part["__key__"] == []
+        assert part["in"]["x"].shape == (0, 2, 3)
+        assert part["in"]["x"].dtype == np.float32
+        assert part["mean"] == np.float32(0.5)
+        assert part.cursor == parts[0].cursor
     parts = last_parts(shards, map=as_tuple, collate=pairs, map_in=where)
     assert len(parts[0][0]) == 7
     assert parts[3].size == len(parts[3]["cls"]) == 0
+
+
+def test_an_empty_part_does_not_see_what_the_caller_changes(shards: Path) -> None:
+    settings: Any = {"global_batch_size": 42, "tail": "keep", "rank": 5, "world_size": 6}
+    with load(shards, collate=listed, fields={"cls": int}, epochs=2, **settings) as loader:
+        sizes = []
+        for batch in loader:
+            assert list(batch) == ["n", "in", "mean", "__key__"]
+            sizes.append(batch.size)
+            batch["n"].append(1)
+            batch.clear()
+        assert sizes == [7, 0, 7, 0]
+
+
+def test_an_empty_part_that_comes_first_has_the_columns_of_the_samples(shards: Path) -> None:
+    settings: Any = {"global_batch_size": 42, "tail": "keep", "rank": 5, "world_size": 6}
+    with load(shards, collate=listed, fields={"cls": int}, **settings) as loader:
+        state = next(iter(loader)).cursor
+    with load(shards, collate=listed, fields={"cls": int}, **settings) as loader:
+        loader.load_state_dict(state)
+        (only,) = loader
+    assert list(only) == ["cls", "__key__"]
+    assert only["cls"].shape == (0,)
 
 
 @pytest.mark.parametrize("fields", [None, ["cls", "bin", "json"]])

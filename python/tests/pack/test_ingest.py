@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import subprocess
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,54 @@ def samples(count: int) -> Iterator[dict[str, Any]]:
             "vector": np.full((2, 3), i, np.int16),
             "meta.json": {"i": i, "list": [1, None, True]},
         }
+
+
+REAL = {"x": 0.1, "exact": 0.5, "a": np.array([1.0, 0.3]), "l": [0.1, 2.0], "w": np.float32(0.1)}
+ROUNDED = {f'field "{name}": float64 numbers were rounded to float32' for name in ("a", "l", "x")}
+
+
+def told_of(caught: Any) -> list[str]:
+    return sorted(str(one.message).split(", because")[0] for one in caught)
+
+
+def test_fields_whose_numbers_tfrecord_rounds_are_named_once(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rows = [REAL] * 5
+    stoker.ingest(rows, tmp_path / "tar")
+    stoker.ingest(rows, tmp_path / "mds", format="mds")
+    stoker.ingest([{"exact": 0.5}], tmp_path / "exact", format="tfrecord")
+    assert not recwarn.list
+    stoker.ingest(rows, tmp_path / "tfrecord", format="tfrecord", samples_per_shard=2)
+    assert told_of(recwarn.list) == sorted(ROUNDED)
+
+    lines = tmp_path / "a.jsonl"
+    lines.write_text('{"x": 0.1, "exact": 0.5, "l": [0.1, 2]}\n{"x": 7.1, "exact": 1, "l": []}\n')
+    expected = sorted(one for one in ROUNDED if '"a"' not in one)
+    with pytest.warns(UserWarning, match="rounded to float32") as caught:
+        stoker.pack(lines, tmp_path / "one", format="tfrecord")
+    assert told_of(caught) == expected
+    settings: Any = {"format": "tfrecord", "samples_per_shard": 1}
+    for task in range(2):
+        with pytest.warns(UserWarning, match="rounded to float32"):
+            stoker.pack(lines, tmp_path / "two", task=(task, 2), **settings)
+    with pytest.warns(UserWarning, match="rounded to float32") as caught:  # the shards of all tasks
+        stoker.merge_pack(tmp_path / "two")
+    assert told_of(caught) == expected
+
+    command = Path(__file__).parents[3] / "build" / "release" / "stoker"
+    for verb, source in (("pack", lines), ("convert", tmp_path / "mds")):
+        arguments: list[str | Path] = [
+            command,
+            verb,
+            source,
+            tmp_path / verb,
+            "--format",
+            "tfrecord",
+        ]
+        subprocess.run(arguments, check=True)
+        remarks = [line for line in capfd.readouterr().err.splitlines() if "rounded" in line]
+        assert [line.split(",")[0] for line in remarks][-1] == max(ROUNDED)
 
 
 def test_a_tar_is_read_back_by_pythons_tarfile(tmp_path: Path) -> None:

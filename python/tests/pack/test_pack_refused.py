@@ -88,3 +88,13 @@ def test_text_is_refused_with_the_option_that_it_needs(tmp_path: Path) -> None:
     (tmp_path / "corpus.txt").write_text("some text")
     with pytest.raises(ValueError, match="Text needs a tokenizer: --tokenizer FILE"):
         stoker.pack(tmp_path / "corpus.txt", tmp_path / "out")
+
+
+def test_an_argument_that_is_misspelled_is_told_what_may_be_meant(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"n": 1}\n')
+    for given, meant in (("shufle_seed", "shuffle_seed"), ("colums", "columns")):
+        misspelled: Any = {given: 3}
+        message = rf"pack\(\) has no argument '{given}'; did you mean '{meant}'\?"
+        with pytest.raises(TypeError, match=message):
+            stoker.pack(tmp_path / "a.jsonl", tmp_path / "out", **misspelled)
+    assert not (tmp_path / "out").exists()

@@ -1,5 +1,20 @@
 /// \file
 /// The messages that ranks exchange during a save, and their text form. Pure.
+///
+/// All rounds of a save with the number n, in their order (g: gathered on rank 0, b: broadcast by
+/// rank 0). Rounds 4 to 7 exist only if there are several places.
+///
+///     1. begin-n (g)       BeginMessage: what each rank is to save            SaveRounds
+///     2. verdict-n (b)     Verdict. After `count` and `lock_places`, rounds   SaveRounds
+///                          1 and 2 follow again, with the number n + 1
+///     3. part-n (g)        PartMessage: what each rank has written            SaveWorker
+///     4. manifest-n (b)    ManifestMessage: what all places store             SaveWorker
+///     5. sealed-n (g, b)   EndMessage: all is durable, nothing is visible     PlaceRounds
+///     6. durable-n (g, b)  EndMessage: it is durable under its name           PlaceRounds
+///     7. places-n (g)      PlaceReport: what each place has                   SaveWorker
+///     8. end-n (b)         EndMessage: the result, and what retention keeps   SaveWorker
+///
+/// A saver that closes gathers "close": rank 0 waits until the others have read its last message.
 #pragma once
 
 #include <cstdint>

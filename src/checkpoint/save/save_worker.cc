@@ -211,14 +211,7 @@ EndMessage SaveWorker::give_up(const SaveJob& job, const Result<WrittenPart>& wr
 
 // Several places ----------------------------------------------------------------------------------
 
-// Messages of a save to several places, by its number n (g: gathered on rank 0, b: broadcast by
-// it):
-//
-//     part-n (g) what each rank has written
-//     manifest-n (b) the manifest for all places, or a failure
-//     sealed-n (g, b), durable-n (g, b): PlaceRounds
-//     places-n (g) what each place has
-//     end-n (b) the result, and what retention keeps
+// Rounds 3 to 8 of save_messages.h.
 
 namespace {
 

@@ -67,29 +67,34 @@ class CheckpointSaver::Core {
         pending;  ///< The PendingSave with this error; null if none.
   };
 
+  // saver_agreement.cc:
   Status plan(SaveJob& job);
   Status divide(SaveJob& job) const;
-  Result<Verdict> agree_and_plan(SaveJob& job);
   Result<Verdict> agree_in_time(SaveJob& job);
-  Status count(SaveJob& job);
-  Status hash_held(SaveJob& job);
-  void await_late(const CopyRest& late);
+  Result<Verdict> agree_and_plan(SaveJob& job);
+  Result<Verdict> agree(SaveJob& job, const BeginMessage& message);
+  BeginMessage begin(const SaveJob& job, const Status& planned);
   Status introduce_place(SaveJob& job, BeginMessage& message);
   void yield_place();
-  BeginMessage begin(const SaveJob& job, const Status& planned);
-  Result<Verdict> agree(SaveJob& job, const BeginMessage& message);
   Verdict decide(SaveJob& job, std::uint64_t number, std::span<const BeginMessage> messages);
+  void settle(const Verdict& verdict, Deadline deadline);
+
+  // saver_space.cc:
+  std::uint64_t new_bytes(const CheckpointLayout& layout) const;
   SavesInFlight saves_in_flight(const BeginMessage& message) const;
   std::uint64_t unreserved_bytes(const BeginMessage& message) const STOKER_REQUIRES(mutex_);
   bool await_reservation(const BeginMessage& message, const SavesInFlight& seen, Deadline deadline);
   bool is_room_coming() const STOKER_REQUIRES(mutex_);
   void await_room(Deadline deadline);
-  void settle(const Verdict& verdict, Deadline deadline);
-  Status stage(const Job& job);
+
+  // saver_filling.cc:
+  Status count(SaveJob& job);
+  Status hash_held(SaveJob& job);
+  void await_late(const CopyRest& late);
   Result<PendingSave> enter(const Job& job);
+  Status stage(const Job& job);
   void fill(SaveJob& job);
   static void drain(Fills& fills, SaveJob& job, CopyRest rest);
-  std::uint64_t new_bytes(const CheckpointLayout& layout) const;
 
   void run(std::stop_token stop);
   Job next_job(const std::stop_token& stop);

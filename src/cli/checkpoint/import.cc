@@ -43,6 +43,12 @@ constexpr std::size_t kReadThreads = 8;  // they mostly wait for the disk
 /// new or have checkpoints.
 Status check_directory(const ImportRequest& request) {
   FileOps& ops = posix_file_ops();
+  struct stat info{};
+  if (::stat(request.directory.c_str(), &info) == 0 && !S_ISDIR(info.st_mode))
+    return Status(Code::invalid_argument,
+                  fmt::format("{}: a file; the directory for the checkpoint comes first, then the "
+                              "file to import: stoker checkpoint import {} {} --step {}",
+                              request.directory, request.file, request.directory, request.step));
   const Result<std::vector<std::string>> names = ops.list(request.directory);
   if (!names.ok()) return names.status().code() == Code::not_found ? Status() : names.status();
   const bool is_ours = std::ranges::any_of(*names, [](const std::string& name) {

@@ -51,8 +51,8 @@ Status hand_over(const Arguments& arguments) {
 }
 
 Status run(const Arguments& arguments, Context& context) {
-  STOKER_ASSIGN(const bool is_torch, is_read_by_torch(arguments.request.file));
   STOKER_TRY(check_import(arguments.request));
+  STOKER_ASSIGN(const bool is_torch, is_read_by_torch(arguments.request.file));
   if (is_torch) return hand_over(arguments);
   STOKER_ASSIGN(const ImportReport report, import_safetensors(arguments.request, context));
   if (arguments.json)

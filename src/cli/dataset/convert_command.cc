@@ -41,7 +41,7 @@ Status run(const Arguments& arguments, Context& context) {
   STOKER_ASSIGN(const PackReport report, convert(posix_file_ops(), {&arguments.source, 1},
                                                  arguments.pack.destination, source, options));
   progress.clear();
-  context.out << render_pack_report(report, arguments.pack.destination, arguments.pack.json);
+  write_pack_report(context, report, arguments.pack.destination, arguments.pack.json);
   return {};
 }
 

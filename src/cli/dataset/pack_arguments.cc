@@ -6,6 +6,7 @@
 
 #include "base/shell_quote.h"
 #include "cli/option_value.h"
+#include "dataset/pack/rounded_fields.h"
 #include "formats/json/json.h"
 #include "formats/table/shard_formats.h"
 #include "stoker/units.h"
@@ -90,7 +91,9 @@ Result<PackOptions> pack_options_from(const PackArguments& arguments, Context& c
   return options;
 }
 
-std::string render_pack_report(const PackReport& report, const std::string& directory, bool json) {
+namespace {
+
+std::string render(const PackReport& report, const std::string& directory, bool json) {
   if (json) {
     const Json document = {{"directory", directory},          {"format", report.format},
                            {"shards", report.shard_count},    {"samples", report.sample_count},
@@ -107,6 +110,14 @@ std::string render_pack_report(const PackReport& report, const std::string& dire
     text +=
         fmt::format("\nwhen all tasks are done: stoker pack --merge {}", shell_quote(directory));
   return text + "\n";
+}
+
+}  // namespace
+
+void write_pack_report(Context& context, const PackReport& report, const std::string& directory,
+                       bool json) {
+  for (const std::string& remark : remarks_on(report)) context.err << remark << '\n';
+  context.out << render(report, directory, json);
 }
 
 }  // namespace stoker::cli

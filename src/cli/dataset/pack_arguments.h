@@ -33,6 +33,8 @@ Result<PackOptions> pack_options_from(const PackArguments& arguments, Context& c
 /// Parses "0/8": the first of eight.
 Status parse_task(const std::string& text, PackOptions& options);
 
-std::string render_pack_report(const PackReport& report, const std::string& directory, bool json);
+/// Writes the remarks on the report to stderr and the report to stdout.
+void write_pack_report(Context& context, const PackReport& report, const std::string& directory,
+                       bool json);
 
 }  // namespace stoker::cli

@@ -53,7 +53,7 @@ Status run(Arguments& arguments, Context& context) {
   PackArguments& pack_arguments = arguments.pack;
   if (!arguments.merge.empty()) {
     STOKER_ASSIGN(const PackReport report, merge_pack(posix_file_ops(), arguments.merge));
-    context.out << render_pack_report(report, arguments.merge, pack_arguments.json);
+    write_pack_report(context, report, arguments.merge, pack_arguments.json);
     return {};
   }
   if (arguments.source.empty() || pack_arguments.destination.empty())
@@ -90,7 +90,7 @@ Status run(Arguments& arguments, Context& context) {
   STOKER_ASSIGN(const PackReport report,
                 pack(posix_file_ops(), *input, pack_arguments.destination, options));
   progress.clear();
-  context.out << render_pack_report(report, pack_arguments.destination, pack_arguments.json);
+  write_pack_report(context, report, pack_arguments.destination, pack_arguments.json);
   return {};
 }
 

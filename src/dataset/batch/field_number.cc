@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "formats/json/strict_json.h"
+#include "formats/utf8.h"
 
 namespace stoker::internal {
 namespace {
@@ -38,9 +39,18 @@ std::errc parse_as(std::string_view digits, T& value) {
   return error;
 }
 
-Status refuse(std::span<const std::byte> text, std::string_view why) {
+/// What to ask for instead of a number.
+std::string_view other_kind(std::span<const std::byte> text) {
+  double real = 0;
+  if (parse_as(digits_of(text_of(text)), real) == std::errc{}) return "ask for float";
+  return is_utf8(text) ? "ask for str, or for bytes and decode them in map="
+                       : "if it is an encoded file, such as an image, ask for bytes and decode "
+                         "them in map=";
+}
+
+Status refuse(std::span<const std::byte> text, std::string_view why, std::string_view advice) {
   return Status(Code::invalid_argument,
-                fmt::format("{} {}", quote_for_message(text_of(text)), why));
+                fmt::format("{} {}; {}", quote_for_message(text_of(text)), why, advice));
 }
 
 Number integer_number(WideInteger value) {
@@ -123,8 +133,9 @@ Result<Number> parse_integer(std::span<const std::byte> text) {
   std::uint64_t large = 0;
   if (error == std::errc::result_out_of_range && parse_as(digits, large) == std::errc{})
     return integer_number(large);
-  return refuse(text, error == std::errc::result_out_of_range ? "does not fit in 64 bits"
-                                                              : "is not an integer");
+  if (error == std::errc::result_out_of_range)
+    return refuse(text, "does not fit in 64 bits", "ask for str");
+  return refuse(text, "is not an integer", other_kind(text));
 }
 
 Result<Number> parse_real(std::span<const std::byte> text) {
@@ -138,8 +149,9 @@ Result<Number> parse_real(std::span<const std::byte> text) {
   if (parse_as(digits, integer) == std::errc{}) return integer_number(integer);
   if (parse_as(digits, large) == std::errc{}) return integer_number(large);
   if (error == std::errc{}) return real_number(value);
-  return refuse(text, error == std::errc::result_out_of_range ? "does not fit in a double"
-                                                              : "is not a number");
+  if (error == std::errc::result_out_of_range)
+    return refuse(text, "does not fit in a double", "ask for str");
+  return refuse(text, "is not a number", other_kind(text));
 }
 
 Result<Number> parse_number_for(Dtype dtype, std::span<const std::byte> text) {

@@ -15,11 +15,12 @@ namespace {
 /// Maximum number of samples tried to find a readable one.
 constexpr std::uint64_t kTriesMax = 16;
 
-Status read_first(const ShardDataset& dataset, SampleRecord& out) {
+/// Returns the number of the sample.
+Result<std::uint64_t> read_first(const ShardDataset& dataset, SampleRecord& out) {
   Status first;
   for (std::uint64_t i = 0; i < std::min(kTriesMax, dataset.sample_count()); ++i) {
     const Status status = dataset.read(i, out);
-    if (status.ok()) return status;
+    if (status.ok()) return i;
     if (first.ok()) first = status;
   }
   if (first.ok()) return Status(Code::invalid_argument, "the dataset has no samples");
@@ -139,22 +140,27 @@ Result<FieldPlan> make_field_plan(std::span<const FieldSpec> fields, const Shard
   FieldPlan plan;
   plan.all_fields = fields.empty();
   SampleRecord first;
-  if (std::ranges::any_of(fields, wants_sample))
-    STOKER_TRY(read_first(dataset, first).with_context("looking at the first sample's fields"));
+  std::uint64_t number = 0;
+  if (std::ranges::any_of(fields, wants_sample)) {
+    const Result<std::uint64_t> found = read_first(dataset, first);
+    if (!found.ok()) return found.status().with_context("looking at the first sample's fields");
+    number = *found;
+  }
   for (const FieldSpec& spec : fields) {
     PlannedColumn& column = plan.columns.emplace_back(
         PlannedColumn{.name = spec.name, .sources = alternatives_of(spec.source())});
     const auto settle = [&]() -> Result<std::unique_ptr<ColumnDecoder>> {
       if (!wants_sample(spec)) return make_decoder(spec, {});
-      if (const FieldView* seen = column.find_in(first.view())) {
-        if (is_plain_elements(spec, *seen)) column.plain_dtype = spec.dtype;
-        return make_decoder(spec, *seen);
-      }
-      return missing_field(first.view())
-          .with_context(fmt::format("sample {}, field {}", quote_for_message(first.view().key),
-                                    quote_for_message(spec.source())));
+      const FieldView* const seen = column.find_in(first.view());
+      if (seen == nullptr) return missing_field(first.view());
+      if (is_plain_elements(spec, *seen)) column.plain_dtype = spec.dtype;
+      return make_decoder(spec, *seen);
     };
     Result<std::unique_ptr<ColumnDecoder>> decoder = settle();
+    if (!decoder.ok() && wants_sample(spec))
+      return decoder.status().with_context(fmt::format(
+          "column {}: {}: key {}: field {}", quote_for_message(spec.name), dataset.describe(number),
+          quote_for_message(first.view().key), quote_for_message(spec.source())));
     if (!decoder.ok())
       return decoder.status().with_context(fmt::format("column {}", quote_for_message(spec.name)));
     column.decoder = *std::move(decoder);
@@ -167,7 +173,8 @@ Status check_field_plan(const FieldPlan& plan, const ShardDataset& other) {
                            [](const PlannedColumn& c) { return c.plain_dtype.has_value(); }))
     return {};
   SampleRecord first;
-  STOKER_TRY(read_first(other, first).with_context("looking at the first sample's fields"));
+  STOKER_TRY(
+      read_first(other, first).status().with_context("looking at the first sample's fields"));
   for (const PlannedColumn& column : plan.columns) {
     const FieldView* field = column.plain_dtype ? column.find_in(first.view()) : nullptr;
     if (field == nullptr) continue;

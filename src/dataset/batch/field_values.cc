@@ -78,7 +78,8 @@ Result<const Json*> JsonFields::find(const FieldView& field, std::string_view pa
   if (is_typed(field)) return Status(Code::invalid_argument, "it contains numbers, not JSON");
   if (parsed_.data() != field.bytes.data() || parsed_.size() != field.bytes.size()) {
     parsed_ = {};
-    STOKER_ASSIGN(document_, parse_strict_json(text_of(field.bytes), "its JSON"));
+    STOKER_ASSIGN(document_,
+                  parse_strict_json(text_of(field.bytes), "its JSON", {.accepts_nonfinite = true}));
     parsed_ = field.bytes;
   }
   const Json* at = &document_;

@@ -23,7 +23,8 @@ struct DerivedPlace {
 
 /// Returns the places for derived files, the best first: `<dataset>/.stoker`, if its store is
 /// local; then, if there is a cache directory, a directory in it that is named by the hash of the
-/// dataset's path. Derived files are mapped, so they are always local.
+/// dataset's path, and of the identity of a store that is not local. If that is empty, there is no
+/// place. Derived files are mapped, so they are always local.
 std::vector<DerivedPlace> derived_places(const ShardSource& source,
                                          const std::string& cache_directory);
 

@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "dataset/input/number_lists.h"
+#include "dataset/pack/pack_directory.h"
+#include "dataset/pack/pack_paths.h"
 #include "dataset/pack/shard_output.h"
 #include "dataset/shards/shard_names.h"
 #include "formats/decompress.h"
@@ -79,8 +81,24 @@ Result<PathAt> make_inflated_directory(FileOps& ops, const std::string& director
   STOKER_ASSIGN(std::shared_ptr<const RootDirectory> root, open_root(ops, directory));
   const PathAt own(std::move(root), ".stoker");
   STOKER_TRY(make_own_directory(ops, own));
-  STOKER_TRY(make_own_directory(ops, own / "inflated"));
-  return own / "inflated";
+  STOKER_TRY(make_own_directory(ops, own / kInflatedName));
+  return own / kInflatedName;
+}
+
+/// After a failure: removes the decompressed tars, which a later run makes again. They stay if they
+/// may be in use: by other tasks, or by a process that has the directory's lock. They also stay
+/// after an interrupt, so that the next run has less to do.
+void drop_inflated(FileOps& ops, const std::string& directory, const PackOptions& options,
+                   const Status& failure) {
+  if (options.task_count != 1 || failure.code() == Code::cancelled) return;
+  Result<std::shared_ptr<const RootDirectory>> root = open_root(ops, directory);
+  if (!root.ok()) return;
+  const PathAt place(*std::move(root), "");
+  const Result<UniqueFd> lock = internal::lock_pack(ops, place, LockMode::exclusive);
+  if (!lock.ok()) return;
+  static_cast<void>(remove_tree(ops, place / ".stoker" / kInflatedName));
+  static_cast<void>(ops.unlink(place / ".stoker/pack.lock"));
+  static_cast<void>(ops.rmdir(place / ".stoker"));  // stays if it is not empty
 }
 
 /// The name of a file after decompression, which is the shard's name: keys may begin with it.
@@ -189,22 +207,25 @@ Result<PackReport> convert(FileOps& ops, std::span<const std::string> patterns,
   }
   std::optional<PathAt> scratch;
   std::vector<Inflated> inflated;
-  for (std::string& path : paths) {
-    STOKER_ASSIGN(const std::optional<Codec> codec, codec_of(*store, path));
-    if (!codec) continue;
-    if (!store->is_local())
-      return Status(Code::unsupported,
-                    path + ": a compressed tar is converted from a local file; copy it first");
-    if (!scratch) {
-      STOKER_ASSIGN(scratch, make_inflated_directory(ops, directory));
+  const auto inflate_and_convert = [&]() -> Result<PackReport> {
+    for (std::string& path : paths) {
+      STOKER_ASSIGN(const std::optional<Codec> codec, codec_of(*store, path));
+      if (!codec) continue;
+      if (!store->is_local())
+        return Status(Code::unsupported,
+                      path + ": a compressed tar is converted from a local file; copy it first");
+      if (!scratch) {
+        STOKER_ASSIGN(scratch, make_inflated_directory(ops, directory));
+      }
+      STOKER_ASSIGN(std::string plain, inflate_into(ops, *scratch, path, *codec, options.stop));
+      inflated.emplace_back(plain, std::exchange(path, plain));
     }
-    STOKER_ASSIGN(std::string plain, inflate_into(ops, *scratch, path, *codec, options.stop));
-    inflated.emplace_back(plain, std::exchange(path, plain));
-  }
-  Result<PackReport> report = convert_files(ops, paths, directory, source, options);
-  if (!report.ok()) return in_users_names(report.status(), inflated);
-  if (scratch && report->is_complete) static_cast<void>(remove_tree(ops, *scratch));
-  return report;
+    return convert_files(ops, paths, directory, source, options);
+  };
+  Result<PackReport> report = inflate_and_convert();
+  if (report.ok()) return report;
+  if (scratch) drop_inflated(ops, directory, options, report.status());
+  return in_users_names(report.status(), inflated);
 }
 
 }  // namespace stoker

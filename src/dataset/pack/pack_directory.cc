@@ -77,6 +77,7 @@ void remove_parts(FileOps& ops, const PathAt& directory, const PackJob& job) {
   for (std::uint64_t i = 0; i < job.shard_count; ++i)
     remove_pack_part(ops, directory, job.shard_name(i));
   static_cast<void>(ops.rmdir(pack_parts_directory(directory)));
+  static_cast<void>(remove_tree(ops, directory / ".stoker" / kInflatedName));
 }
 
 }  // namespace stoker::internal

@@ -23,7 +23,8 @@ Result<PackReport> find_finished(FileOps& ops, const PathAt& directory, const Pa
 /// The report of a finished job, all of whose shards were found.
 PackReport report_of(const Manifest& manifest);
 
-/// Removes what a finished job has left in `.stoker`, as far as possible.
+/// Removes what a finished job, and conversions that failed, have left in `.stoker`, as far as
+/// possible.
 void remove_parts(FileOps& ops, const PathAt& directory, const PackJob& job);
 
 }  // namespace stoker::internal

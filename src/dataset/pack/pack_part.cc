@@ -39,6 +39,7 @@ Status publish_pack_part(FileOps& ops, const PathAt& directory, const PackPart& 
                    {"files", std::move(files)},
                    {"mds_index", part.mds_index}};
   if (part.types) document["types"] = field_types_json(*part.types);
+  if (!part.rounded.empty()) document["rounded"] = Json::array_of(part.rounded);
   const std::string text = document.dump() + "\n";
   return publish_file(ops, part_path(directory, name), std::as_bytes(std::span(text)));
 }
@@ -64,6 +65,12 @@ Result<PackPart> read_pack_part(const PathAt& directory, const std::string& shar
   STOKER_ASSIGN(const JsonView types, root.at_or_null("types"));
   if (!types.is_null()) {
     STOKER_ASSIGN(part.types, parse_field_types(types));
+  }
+  STOKER_ASSIGN(const JsonView rounded, root.at_or_null("rounded"));
+  const std::size_t rounded_count = rounded.value().size();
+  for (std::size_t i = 0; i < rounded_count; ++i) {
+    STOKER_ASSIGN(std::string name, rounded.element(i).text());
+    part.rounded.insert(std::move(name));
   }
   STOKER_ASSIGN(const JsonView mds_index, root.at("mds_index"));
   STOKER_ASSIGN(part.mds_index, mds_index.text());

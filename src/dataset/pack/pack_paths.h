@@ -8,6 +8,9 @@
 
 namespace stoker {
 
+/// Where convert() puts decompressed tars, below the destination's `.stoker`.
+inline constexpr const char* kInflatedName = "inflated";
+
 /// `invalid_argument` if the directory to pack and the one for its shards are the same, or one
 /// contains the other: shards would become sources, or sources would be among shards.
 Status check_apart(const std::string& source, const std::string& destination);

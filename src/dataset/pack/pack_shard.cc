@@ -103,25 +103,28 @@ Result<std::unique_ptr<ShardPacker>> ShardPacker::make(FileOps& ops,
 }
 
 Status ShardPacker::append(SampleView& sample) {
-  std::vector<FieldType> types;
-  if (types_)
-    for (const FieldView& field : sample.fields) types.push_back(field.type);
+  given_.assign(sample.fields.begin(), sample.fields.end());
   STOKER_TRY(fit_fields(format_, sample));
   STOKER_TRY(writer_.writer->append(sample));
-  if (types_) add_types(sample, types);
+  if (types_) add_types(sample, given_);
+  for (std::size_t i = 0; i < given_.size(); ++i) {
+    const std::string_view name = sample.fields[i].name;
+    if (!rounded_.contains(name) && is_rounded(given_[i], sample.fields[i])) rounded_.emplace(name);
+  }
   if (writer_.mds == nullptr) return output_->checksums().add(writer_.writer->last_record());
   sizes_.push_back(writer_.mds->last_record().size_bytes);
   return {};
 }
 
 /// Records the types that the fields of a sample had before they were converted.
-void ShardPacker::add_types(const SampleView& sample, std::span<const FieldType> types) {
-  for (std::size_t i = 0; i < types.size(); ++i) {
+void ShardPacker::add_types(const SampleView& sample, std::span<const FieldView> given) {
+  for (std::size_t i = 0; i < given.size(); ++i) {
     const FieldView& field = sample.fields[i];
-    if (field.is_implied || (types[i] == FieldType::text && is_integer_text(field))) continue;
+    const FieldType type = given[i].type;
+    if (field.is_implied || (type == FieldType::text && is_integer_text(field))) continue;
     // Several numbers, and arrays, are a NumPy file now.
-    const bool is_file = types[i] != FieldType::bytes && field.type == FieldType::bytes;
-    add_field_type(*types_, field.name, is_file ? FieldType::array : types[i]);
+    const bool is_file = type != FieldType::bytes && field.type == FieldType::bytes;
+    add_field_type(*types_, field.name, is_file ? FieldType::array : type);
   }
   if (types_->size() > kTypedFieldsMax) types_.reset();
 }
@@ -139,6 +142,7 @@ Status ShardPacker::finish() {
                 .sample_count = sample_count},
       .files = {},
       .types = types_,
+      .rounded = rounded_,
       .mds_index = writer_.mds != nullptr ? format_mds_index({writer_.mds->shard()}) : ""};
   STOKER_ASSIGN(const std::vector<StagedSidecar> staged,
                 stage_sidecars(ops_, options_, sidecars, part));

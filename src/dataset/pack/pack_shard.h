@@ -47,14 +47,16 @@ class ShardPacker {
       : ops_(ops), format_(format), options_(std::move(options)) {
     if (format.has_name_types) types_.emplace();
   }
-  void add_types(const SampleView& sample, std::span<const FieldType> types);
+  void add_types(const SampleView& sample, std::span<const FieldView> given);
 
   FileOps& ops_;
   const ShardFormat& format_;
   const Options options_;
   std::unique_ptr<ShardOutput> output_;
-  PackWriter writer_;                 // writes to output_
-  std::optional<FieldTypes> types_;   // of fields, where the format does not store them
+  PackWriter writer_;                // writes to output_
+  std::optional<FieldTypes> types_;  // of fields, where the format does not store them
+  RoundedFields rounded_;
+  std::vector<FieldView> given_;      // of append(): the fields before they were converted
   std::vector<std::uint64_t> sizes_;  // of MDS records, whose offsets are known at the end
 };
 

@@ -2,6 +2,8 @@
 
 #include <charconv>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -10,8 +12,29 @@
 namespace stoker {
 namespace {
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
+}
+
+void append_utf8(std::string& out, std::uint32_t code) {
+  const auto append = [&](std::uint32_t byte) { out += static_cast<char>(byte); };
+  if (code < 0x80) {
+    append(code);
+    return;
+  }
+  if (code < 0x800) {
+    append(0xC0 | code >> 6);
+  } else if (code < 0x10000) {
+    append(0xE0 | code >> 12);
+    append(0x80 | (code >> 6 & 0x3F));
+  } else {
+    append(0xF0 | code >> 18);
+    append(0x80 | (code >> 12 & 0x3F));
+    append(0x80 | (code >> 6 & 0x3F));
+  }
+  append(0x80 | (code & 0x3F));
 }
 
 /// Reads values one after the other. Each method returns false for what it does not read.
@@ -58,6 +81,10 @@ class PlainReader {
       case 'n': return read_word("null", nullptr, out);
       case 't': return read_word("true", true, out);
       case 'f': return read_word("false", false, out);
+      case 'N':
+        return limits_.accepts_nonfinite &&
+               read_word("NaN", std::numeric_limits<double>::quiet_NaN(), out);
+      case 'I': return limits_.accepts_nonfinite && read_word("Infinity", kInfinity, out);
       default: return read_number(out);
     }
   }
@@ -177,6 +204,7 @@ class PlainReader {
   }
 
   bool read_escape(std::string& out) {
+    if (next() == 'u') return read_code(out);
     constexpr std::string_view kEscapes = "\"\\/bfnrt";
     constexpr std::string_view kMeanings = "\"\\/\b\f\n\r\t";
     const std::size_t found = kEscapes.find(next());
@@ -186,9 +214,37 @@ class PlainReader {
     return true;
   }
 
+  /// Reads one escape with four digits, or the two of a surrogate pair, after the backslash.
+  bool read_code(std::string& out) {
+    const std::optional<std::uint32_t> first = take_unit();
+    if (!first) return false;
+    std::uint32_t code = *first;
+    if (code >= 0xD800 && code < 0xE000) {
+      if (code >= 0xDC00 || !take('\\')) return false;
+      const std::optional<std::uint32_t> second = take_unit();
+      if (!second || *second < 0xDC00 || *second >= 0xE000) return false;
+      code = 0x10000 + ((code - 0xD800) << 10) + (*second - 0xDC00);
+    }
+    append_utf8(out, code);
+    return true;
+  }
+
+  std::optional<std::uint32_t> take_unit() {
+    constexpr int kDigits = 4;
+    constexpr int kHexadecimal = 16;
+    if (!take('u') || end_ - at_ < kDigits) return std::nullopt;
+    std::uint32_t unit = 0;
+    const auto [stop, error] = std::from_chars(at_, at_ + kDigits, unit, kHexadecimal);
+    if (error != std::errc() || stop != at_ + kDigits) return std::nullopt;
+    at_ = stop;
+    return unit;
+  }
+
   bool read_number(Json& out) {
     const char* const begin = at_;
     const bool is_negative = take('-');
+    if (is_negative && limits_.accepts_nonfinite && next() == 'I')
+      return read_word("Infinity", -kInfinity, out);
     if (!take('0') && !skip_digits()) return false;
     bool is_float = false;
     if (take('.')) {
@@ -201,7 +257,10 @@ class PlainReader {
       if (!skip_digits()) return false;
     }
     if (is_float) return convert<double>(begin, out);
-    return is_negative ? convert<std::int64_t>(begin, out) : convert<std::uint64_t>(begin, out);
+    const bool fits =
+        is_negative ? convert<std::int64_t>(begin, out) : convert<std::uint64_t>(begin, out);
+    // As parse_strict_json() does, which cannot be asked if the text has a NaN as well.
+    return fits || (limits_.accepts_nonfinite && convert<double>(begin, out));
   }
 
   /// Declines numbers that do not fit the type.

@@ -25,7 +25,7 @@ struct PlainJson {
 
 /// Parses most valid texts, several times as fast as the library behind parse_strict_json().
 /// Returns nothing for every text that parse_strict_json() refuses, and for some that it accepts,
-/// such as "\u00e9": it then decides, and says what is wrong. Recursive, up to `limits.depth_max`.
+/// such as 1e-999: it then decides, and says what is wrong. Recursive, up to `limits.depth_max`.
 ///
 /// A member that has a taker, and is an array, is empty in the result: a long array need not be in
 /// memory as a whole. If the text is declined, takers may have got some elements.

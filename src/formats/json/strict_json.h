@@ -21,6 +21,8 @@ struct StrictJsonLimits {
   std::size_t depth_max = 64;
   /// Each value takes up to about 100 bytes of memory, however short its text.
   std::size_t value_count_max = 8'000'000;
+  /// Also read NaN, Infinity and -Infinity, which Python's json writes by default.
+  bool accepts_nonfinite = false;
 };
 
 /// `corrupt` names `what` and, for an error in the text, its approximate byte offset. Never throws

@@ -161,6 +161,12 @@ TEST_F(CheckpointCopyCliTest, import_says_where_latest_leads_and_what_a_file_is_
   EXPECT_EQ(neither.exit_code, 1);
   EXPECT_TRUE(is_one_line_with(neither.err, {"notes.txt: neither a safetensors file nor one of"}))
       << neither.err;
+  const Ran swapped = run({"import", file, dir_.file("new"), "--step", "9"});
+  EXPECT_EQ(swapped.exit_code, 2) << swapped.err;
+  EXPECT_TRUE(is_one_line_with(
+      swapped.err, {file + ": a file; the directory for the checkpoint comes first",
+                    "stoker checkpoint import " + dir_.file("new") + " " + file + " --step 9"}))
+      << swapped.err;
   const Ran again = run({"export", run_dir(), "10", run_dir(), "--hf"});
   EXPECT_TRUE(is_one_line_with(again.err, {"already exists", "choose another name"})) << again.err;
 }

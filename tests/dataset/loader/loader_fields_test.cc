@@ -124,7 +124,8 @@ TEST_F(FieldsTest, what_is_no_integer_is_named) {
     open_tar({one("cls", "1"), one("cls", text)});
     EXPECT_EQ(failure({{.name = "cls", .kind = FieldKind::int64}}),
               "a.tar: sample 1 at byte 1024: key \"k1\": field \"cls\": \"" + text +
-                  "\" is not an integer");
+                  "\" is not an integer; ask for " +
+                  (text == "1.5" ? "float" : "str, or for bytes and decode them in map="));
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "dataset/dataset_support.h"
 #include "dataset/key_search.h"
+#include "dataset/pack/pack_directory.h"
 #include "dataset/pack/shard_output.h"
 #include "dataset/pack/verify.h"
 #include "dataset/pack_support.h"
@@ -15,6 +16,7 @@
 #include "formats/mds/mds_index.h"
 #include "formats/mds/mds_writer.h"
 #include "formats/table/shard_formats.h"
+#include "io/files/directories.h"
 
 namespace stoker::testing {
 namespace {
@@ -267,7 +269,7 @@ TEST(ConvertTest, a_damaged_gzip_is_named) {
   const auto report = convert_to(dir.file("old.tar.gz"), dir.file("dst"), "tar");
   EXPECT_EQ(report.status().code(), Code::corrupt);
   EXPECT_NE(report.status().message().find("old.tar.gz"), std::string::npos);
-  EXPECT_TRUE(visible_files(dir.file("dst")).empty());
+  EXPECT_TRUE(std::filesystem::is_empty(dir.file("dst")));
 }
 
 TEST(ConvertTest, what_is_wrong_inside_a_gzip_is_said_of_the_users_file) {
@@ -283,7 +285,41 @@ TEST(ConvertTest, what_is_wrong_inside_a_gzip_is_said_of_the_users_file) {
     const Status status = convert_to(dir.file(name), dir.file("dst"), "tar").status();
     EXPECT_TRUE(status.message().starts_with(dir.file(name) + " (inflated): ")) << status.message();
     EXPECT_EQ(status.message().find(".stoker"), std::string_view::npos) << status.message();
+    EXPECT_TRUE(std::filesystem::is_empty(dir.file("dst"))) << name;
   }
+}
+
+TEST(ConvertTest, inflated_tars_that_others_may_use_stay_after_a_failure) {
+  const PackDir dir;
+  make_tar(dir);
+  std::string bytes = contents_of(dir.file("tar/shard-000000.tar"));
+  bytes[148] = 'x';  // the checksum of its first header
+  write_text(dir.file("plain.tar"), bytes);
+  gzip_file(dir.file("plain.tar"), dir.file("old.tar.gz"));
+  const std::string from = dir.file("old.tar.gz");
+  PackOptions options = small_shards("tar");
+  options.task_count = 2;
+  EXPECT_FALSE(convert(posix_file_ops(), {&from, 1}, dir.file("tasks"), {}, options).ok());
+  EXPECT_FALSE(std::filesystem::is_empty(dir.file("tasks/.stoker/inflated")));
+
+  ASSERT_TRUE(make_directories(posix_file_ops(), dir.file("busy/.stoker")).ok());
+  const auto lock = internal::lock_pack(posix_file_ops(),
+                                        PathAt(*open_root(posix_file_ops(), dir.file("busy")), ""),
+                                        LockMode::shared);
+  ASSERT_TRUE(lock.ok()) << lock.status().message();
+  EXPECT_FALSE(convert_to(from, dir.file("busy"), "tar").ok());
+  EXPECT_FALSE(std::filesystem::is_empty(dir.file("busy/.stoker/inflated")));
+}
+
+TEST(ConvertTest, what_a_killed_convert_has_inflated_goes_with_the_next_pack) {
+  const PackDir dir;
+  write_images(dir.file("src"), 22);
+  std::filesystem::create_directories(dir.file("dst/.stoker/inflated/hash"));
+  write_text(dir.file("dst/.stoker/inflated/hash/old.tar"), "inflated");
+  ASSERT_TRUE(
+      pack(posix_file_ops(), *open_source(dir.file("src")), dir.file("dst"), small_shards("tar"))
+          .ok());
+  EXPECT_FALSE(std::filesystem::exists(dir.file("dst/.stoker/inflated")));
 }
 
 TEST(ConvertTest, samples_of_a_gzip_have_keys_of_its_own_name) {

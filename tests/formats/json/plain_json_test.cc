@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -9,34 +11,36 @@ namespace stoker {
 namespace {
 
 TEST(PlainJsonTest, what_it_reads_is_what_the_library_reads) {
-  for (const std::string text : {"{}",
-                                 "[]",
-                                 " [ ] ",
-                                 "\t{ \"a\" :\r\n1 }\n",
-                                 "0",
-                                 "-0",
-                                 "-0.0",
-                                 "7",
-                                 "-7",
-                                 "1.5",
-                                 "1e5",
-                                 "1E+2",
-                                 "2.5e-3",
-                                 "0.1",
-                                 "1e-300",
-                                 "18446744073709551615",
-                                 "-9223372036854775808",
-                                 "123456789.123456789",
-                                 "true",
-                                 "false",
-                                 "null",
-                                 "\"\"",
-                                 "\"a b\"",
-                                 "\"\xC3\xA9\x7F\"",
-                                 R"("\"\\\/\b\f\n\r\t")",
-                                 R"("a\nb\tc")",
-                                 R"([1, [2, [3, {"x": [4, {"y": null}]}]], "z", true])",
-                                 R"({"b": 1, "a": {"d": [], "c": {}}, "": 0, "\n": "\\"})"}) {
+  for (const std::string text :
+       {"{}",
+        "[]",
+        " [ ] ",
+        "\t{ \"a\" :\r\n1 }\n",
+        "0",
+        "-0",
+        "-0.0",
+        "7",
+        "-7",
+        "1.5",
+        "1e5",
+        "1E+2",
+        "2.5e-3",
+        "0.1",
+        "1e-300",
+        "18446744073709551615",
+        "-9223372036854775808",
+        "123456789.123456789",
+        "true",
+        "false",
+        "null",
+        "\"\"",
+        "\"a b\"",
+        "\"\xC3\xA9\x7F\"",
+        R"("\"\\\/\b\f\n\r\t")",
+        R"("a\nb\tc")",
+        R"("\u0041\u0000\u00e9\u07FF\u0800\uffff\ud800\udc00\uDBFF\uDFFF")",
+        R"([1, [2, [3, {"x": [4, {"y": null}]}]], "z", true])",
+        R"({"b": 1, "a": {"d": [], "c": {}}, "": 0, "\n": "\\"})"}) {
     const auto read = try_parse_json(text, {});
     ASSERT_TRUE(read.has_value()) << text;
     EXPECT_EQ(read->document.dump({.is_sorted = true}), nlohmann::json::parse(text).dump()) << text;
@@ -48,6 +52,21 @@ TEST(PlainJsonTest, integers_have_the_type_that_the_library_gives_them) {
   EXPECT_FALSE(try_parse_json("-0", {})->document.is_number_unsigned());
   EXPECT_TRUE(try_parse_json("-0", {})->document.is_number_integer());
   EXPECT_TRUE(try_parse_json("1e2", {})->document.is_number_float());
+}
+
+TEST(PlainJsonTest, not_a_number_and_infinities_are_read_if_they_are_accepted) {
+  const StrictJsonLimits limits = {.accepts_nonfinite = true};
+  const auto read = try_parse_json(
+      R"([NaN, Infinity, -Infinity, -1, "NaN", "\u00e9", 18446744073709551616])", limits);
+  ASSERT_TRUE(read.has_value());
+  EXPECT_TRUE(std::isnan(read->document[0].get_double()));
+  EXPECT_EQ(read->document[1].get_double(), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(read->document[2].get_double(), -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(read->document[3].get_int64(), -1);
+  EXPECT_EQ(read->document[4].get_string(), "NaN");
+  EXPECT_EQ(read->document[6].get_double(), 0x1p64);
+  for (const char* const text : {"nan", "Na", "NaNs", "-NaN", "Inf", "--Infinity", "+Infinity"})
+    EXPECT_FALSE(try_parse_json(text, limits).has_value()) << text;
 }
 
 TEST(PlainJsonTest, members_keep_their_order) {
@@ -104,7 +123,14 @@ TEST(PlainJsonTest, whatever_is_wrong_or_rare_is_left_to_the_strict_parser) {
                                  "\"\xED\xA0\x80\"",
                                  "[1 /* */]",
                                  R"({"a": 1, "b": 2, "a": 3})",
-                                 R"("\u0041")",
+                                 "-Infinity",
+                                 R"("\u00")",
+                                 R"("\u00g1")",
+                                 R"("\u-001")",
+                                 R"("\ud800")",
+                                 R"("\ud800\u0041")",
+                                 R"("\ud800x")",
+                                 R"("\udc00")",
                                  "1e999",
                                  "1e-999",
                                  "18446744073709551616",

@@ -22,8 +22,10 @@ class MemoryStore final : public ObjectStore {
   using Fault =
       std::function<int(const Object& object, std::uint64_t offset_bytes, std::size_t size_bytes)>;
 
-  explicit MemoryStore(Fault fault = {}) : fault_(std::move(fault)) {}
+  explicit MemoryStore(Fault fault = {}, std::string identity = {})
+      : fault_(std::move(fault)), identity_(std::move(identity)) {}
 
+  std::string identity() const override { return identity_; }
   Result<std::unique_ptr<const Object>> open(const std::string& key, CachePolicy policy) override;
   Result<Entry> look(const std::string& key) override;
   Status list(const std::string& folder, const Found& found) override;
@@ -38,6 +40,7 @@ class MemoryStore final : public ObjectStore {
   Status put(const std::string& key, Bytes bytes, bool may_replace);
 
   const Fault fault_;
+  const std::string identity_;
   Mutex mutex_;
   std::map<std::string, Bytes> objects_ STOKER_GUARDED_BY(mutex_);
 };

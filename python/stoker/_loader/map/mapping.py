@@ -11,7 +11,7 @@ import numpy as np
 from stoker import _native
 from stoker._common.numbers import whole_number
 from stoker._common.torch import tensor_of
-from stoker._dataset.columns import KEY, VALID, ColumnMaker
+from stoker._dataset.columns import KEY, VALID, ColumnMaker, cloned, emptied
 from stoker._loader.batch import Batch
 from stoker._loader.extras import Extras
 from stoker._loader.host_memory import FreshMemory
@@ -62,6 +62,7 @@ class Mapping:
         self._functions = (function, collate, seed)
         self._fresh = fresh
         self._has_collate = collate is not None
+        self._emptied: dict[str, Any] | None = None  # columns of the first batch that collate made
         self._count = _worker_count(workers)
         self._pickled = pickled_functions(*self._functions) if where == "process" else None
         self._processes: list[MapProcess] = []
@@ -72,7 +73,9 @@ class Mapping:
         def finish(made: Any, native: _native.Batch, keys: list[str] | None) -> Any:
             return self._batch(made, native, maker, keys)
 
-        return MapRun(options, maker.without_torch(), self._workers(), finish, extras)
+        return MapRun(
+            options, maker.without_torch(), self._workers(), finish, extras, self._in_order
+        )
 
     def _workers(self) -> list[Worker]:
         if self._pickled is None:
@@ -102,6 +105,20 @@ class Mapping:
             batch.update(self._fresh.moved(batch))
         batch.cursor, batch.size, batch.last = native.cursor, len(native), native.last
         return batch
+
+    def _in_order(self, batch: Any, size: int) -> Any:
+        """Gives an empty part, for which collate is not called, the columns that collate makes.
+
+        They are known from an earlier batch. Called with each batch in order, so that the answer
+        does not depend on which worker is faster.
+        """
+        if not self._has_collate or not isinstance(batch, Batch):
+            return batch
+        if size > 0:
+            if self._emptied is None:  # cloned, because the caller may change the batch
+                self._emptied = {name: cloned(emptied(value)) for name, value in batch.items()}
+            return batch
+        return batch if self._emptied is None else batch._with(cloned(self._emptied))
 
     def close(self) -> None:
         """Ends the processes."""

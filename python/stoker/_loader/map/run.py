@@ -59,12 +59,14 @@ class MapRun:
         workers: Sequence[Worker],
         finish: Callable[[Any, _native.Batch, list[str] | None], Any],
         extras: Extras,
+        in_order: Callable[[Any, int], Any],
     ) -> None:
         self._pid = os.getpid()
         self._native = NativeRun(options)
         self._maker = maker
         self._finish = finish
         self._extras = extras
+        self._in_order = in_order
         self._depth = len(workers) + 2
         self._turn = threading.Lock()  # to take the next batch
         # The caller takes the lock itself, and waits for a token: what a signal handler raises in a
@@ -218,7 +220,8 @@ class MapRun:
             hand.error = result.error
             return False
         core_s = max(0.0, result.fetched - started)  # then it was mapped, or waited for the GIL
-        got = Got(result.batch, result.cursor, result.size, core_s, amid=result.amid)
+        batch = self._in_order(result.batch, result.size)
+        got = Got(batch, result.cursor, result.size, core_s, amid=result.amid)
         # No call from here on until it is handed over: a signal handler may raise in one.
         del self._results[self._taken]
         self._taken += 1

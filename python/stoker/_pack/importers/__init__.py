@@ -37,6 +37,8 @@ _KINDS: dict[str, tuple[Callable[..., RowInput], tuple[str, ...]]] = {
     "text": (TokenRows, _TEXT_OPTIONS),
 }
 
+OPTIONS = sorted({name for _, names in _KINDS.values() for name in names})
+
 
 def import_kind(path: str, kind: str | None, options: dict[str, Any]) -> str | None:
     """Returns which importer a pack needs; None if a native source reads it."""

@@ -1,0 +1,58 @@
+#include "dataset/pack/rounded_fields.h"
+
+#include <cmath>
+#include <cstring>
+#include <string_view>
+
+#include "formats/json/strict_json.h"
+#include "stoker/dtype.h"
+
+namespace stoker {
+namespace {
+
+template <typename T>
+T number_at(std::span<const std::byte> bytes, std::size_t i) {
+  T value{};
+  std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
+  return value;
+}
+
+bool differ(double given, float stored) {
+  return double{stored} != given && !std::isnan(given);
+}
+
+}  // namespace
+
+bool is_rounded(const FieldView& given, const FieldView& stored) {
+  if (stored.type != FieldType::float32 || given.type == FieldType::float32) return false;
+  const std::size_t count = stored.bytes.size() / sizeof(float);
+  if (given.type == FieldType::json) {
+    const std::string_view text(reinterpret_cast<const char*>(given.bytes.data()),
+                                given.bytes.size());
+    const Result<Json> list = parse_strict_json(text, "list");
+    if (!list.ok() || list->size() != count) return false;
+    for (std::size_t i = 0; i < count; ++i)
+      if ((*list)[i].is_number_float() &&
+          differ((*list)[i].get_double(), number_at<float>(stored.bytes, i)))
+        return true;
+    return false;
+  }
+  const bool is_double =
+      given.type == FieldType::float64 ||
+      (given.type == FieldType::array && given.dtype == dtype_descr(Dtype::float64));
+  if (!is_double || given.bytes.size() != count * sizeof(double)) return false;
+  for (std::size_t i = 0; i < count; ++i)
+    if (differ(number_at<double>(given.bytes, i), number_at<float>(stored.bytes, i))) return true;
+  return false;
+}
+
+std::vector<std::string> remarks_on(const PackReport& report) {
+  std::vector<std::string> remarks;
+  for (const std::string& name : report.rounded_fields)
+    remarks.push_back("field " + quote_for_message(name) +
+                      ": float64 numbers were rounded to float32, because TFRecord has no float64; "
+                      "tar and mds keep them");
+  return remarks;
+}
+
+}  // namespace stoker
