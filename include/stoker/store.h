@@ -4,6 +4,9 @@
 /// Datasets are read from one: that of local files, or one of your own. The interface is crossed
 /// once per object, not once per read: open() returns an Object, and many ranges are read through a
 /// RangeSource of the store. Local files keep their descriptors, O_DIRECT and the page cache.
+///
+/// What a store of a program throws ends the call that needed it, with `invalid_argument` and the
+/// text of the exception; std::bad_alloc and std::system_error keep their meaning.
 #pragma once
 
 #include <cstddef>
