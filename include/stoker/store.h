@@ -112,7 +112,8 @@ class STOKER_API Upload {
 /// Thread safety: every method from any thread, also in a forked child: a store with connections
 /// makes new ones there. Uploads and sources belong to the process that made them. The store
 /// outlives its objects, uploads and sources.
-/// Conformance: an implementation must pass tests/conformance/object_store_suite.h.
+/// Conformance: an implementation must pass object_store_suite.h, a suite of GoogleTest that is
+/// installed in share/stoker/conformance.
 class STOKER_API ObjectStore {
  public:
   enum class Kind : std::uint8_t {
