@@ -20,6 +20,13 @@ if(STOKER_CLI)
     COMPONENT runtime)
 endif()
 
+# What every ObjectStore must do: programs test their own with it, and with GoogleTest.
+set(STOKER_CONFORMANCE_DIR ${CMAKE_INSTALL_DATAROOTDIR}/stoker/conformance)
+install(FILES ${PROJECT_SOURCE_DIR}/tests/conformance/object_store_suite.h
+  DESTINATION ${STOKER_CONFORMANCE_DIR} COMPONENT development)
+install(FILES ${PROJECT_SOURCE_DIR}/tests/support/in_child.h ${PROJECT_SOURCE_DIR}/tests/support/temp_dir.h
+  DESTINATION ${STOKER_CONFORMANCE_DIR}/support COMPONENT development)
+
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/stokerConfig.cmake.in
   ${PROJECT_BINARY_DIR}/stokerConfig.cmake INSTALL_DESTINATION ${STOKER_PACKAGE_DIR}
   NO_SET_AND_CHECK_MACRO)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # run_gpu.sh BUNDLE PYTHON [bench]: builds the Python module for PYTHON on a GPU machine, with what is missing there from
-# BUNDLE (make_gpu_bundle.sh), and runs the tests that need a GPU, some of them under compute-sanitizer as well; or with
-# `bench` the comparisons that fill the table of docs/benchmarks.md.
+# BUNDLE (make_gpu_bundle.sh), and runs examples/cpp/device.cc and the tests that need a GPU, some of them under
+# compute-sanitizer as well; or with `bench` the comparisons that fill the table of docs/benchmarks.md.
 set -euo pipefail
 
 bundle=$(realpath "$1") python=$2 what=${3:-test}
@@ -17,6 +17,13 @@ cmake --build build/gpu --parallel "$(nproc)" --target _native
 if [[ $what == bench ]]; then
   exec env PYTHONPATH="python:$bundle/peers" "$python" bench/gpu_table.py build/gpu-bench --json build/gpu-table.json
 fi
+
+echo "gpu: a C++ program that saves, restores and copies batches"
+cmake --build build/gpu --parallel "$(nproc)" --target stoker_shared
+"${CXX:-c++}" -std=c++20 -O2 -Iinclude examples/cpp/device.cc -o build/gpu/device -Lbuild/gpu -lstoker -ldl
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+LD_LIBRARY_PATH=$PWD/build/gpu:$LD_LIBRARY_PATH build/gpu/device "$folder"
 
 checkpoint=python/tests/checkpoint loader=python/tests/loader
 PYTHONPATH=python:$bundle/python "$python" -m pytest -q -p no:cacheprovider -rs \

@@ -212,7 +212,7 @@ class STOKER_API Checkpointer {
   Status close(std::optional<std::chrono::nanoseconds> timeout = {});
 
  private:
-  class Impl;
+  class [[gnu::visibility("hidden")]] Impl;
   explicit Checkpointer(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
@@ -308,7 +308,7 @@ class STOKER_API Checkpoint {
   Result<std::optional<Cursor>> cursor() const;
 
  private:
-  class Impl;
+  class [[gnu::visibility("hidden")]] Impl;
   explicit Checkpoint(std::shared_ptr<const Impl> impl);
   Status check_type(std::string_view name, TensorType type, std::uint64_t& size_bytes) const;
   std::shared_ptr<const Impl> impl_;

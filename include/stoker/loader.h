@@ -45,6 +45,8 @@
 
 namespace stoker {
 
+class DeviceFeed;  // stoker/device.h
+
 /// What a loader reads: the paths of shards, or a Dataset, Tokens or Mixture.
 class LoaderData {
  public:
@@ -120,6 +122,10 @@ struct LoaderOptions {
 
   /// As in DatasetOptions, for data that is given as paths.
   std::string cache_directory = {};
+
+  /// Batches will be copied with it: their arrays are in memory that the device reads, at most 1
+  /// GiB of `memory_bytes` unless three batches need more. Nothing: ordinary memory.
+  std::shared_ptr<DeviceFeed> feed = {};
 
   /// How long next() waits for memory of batches that the caller keeps: it then counts a warning,
   /// or returns `unavailable`.

@@ -43,4 +43,18 @@ struct StorageProbe {
 /// Thread safety: from any thread, also in a forked child.
 STOKER_API Result<StorageProbe> probe(const std::string& directory);
 
+/// Whether bytes get from the drive under a directory to a GPU without passing through host memory.
+struct DirectReads {
+  bool are_real = false;
+  std::string reason = {};  ///< One line: what proves it, or what prevents it.
+};
+
+/// Tries it with cuFile, as Python's probe() does, if nothing rules it out. It may then start
+/// threads, create the device's context, and write `cufile.log` to the current directory. Stoker
+/// itself does not use cuFile.
+///
+/// Thread safety: one call at a time in a process, and none during other uses of libcufile.
+STOKER_API Result<DirectReads> gpu_direct_reads(const std::string& directory,
+                                                std::int32_t device = 0);
+
 }  // namespace stoker

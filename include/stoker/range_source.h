@@ -58,7 +58,7 @@ struct Completion {
 /// The source of a store reads `object`, `offset_bytes`, `buffer` or `pieces`, and `tag` of a
 /// Request, whose `op` is always `read`; the other fields are for descriptors. It reports a failure
 /// as the errno that describes it best: EACCES, ENOENT, ESTALE for an object that was replaced,
-/// ETIMEDOUT, EIO.
+/// ETIMEDOUT, EIO. What it throws ends the call that needed the bytes, as for ObjectStore.
 ///
 /// Thread safety: none. A source is made, used and destroyed by one thread.
 class STOKER_API RangeSource {

@@ -4,6 +4,9 @@
 /// Datasets are read from one: that of local files, or one of your own. The interface is crossed
 /// once per object, not once per read: open() returns an Object, and many ranges are read through a
 /// RangeSource of the store. Local files keep their descriptors, O_DIRECT and the page cache.
+///
+/// What a store of a program throws ends the call that needed it, with `invalid_argument` and the
+/// text of the exception; std::bad_alloc and std::system_error keep their meaning.
 #pragma once
 
 #include <cstddef>
@@ -109,7 +112,8 @@ class STOKER_API Upload {
 /// Thread safety: every method from any thread, also in a forked child: a store with connections
 /// makes new ones there. Uploads and sources belong to the process that made them. The store
 /// outlives its objects, uploads and sources.
-/// Conformance: an implementation must pass tests/conformance/object_store_suite.h.
+/// Conformance: an implementation must pass object_store_suite.h, a suite of GoogleTest that is
+/// installed in share/stoker/conformance.
 class STOKER_API ObjectStore {
  public:
   enum class Kind : std::uint8_t {

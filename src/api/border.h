@@ -7,19 +7,15 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/exception_status.h"
 #include "stoker/status.h"
 
 namespace stoker::internal {
 
-/// Call it in a handler: returns the exception as a Status. `unavailable` if there is no memory (as
-/// for ENOMEM), the error of a std::system_error, such as that of a thread that cannot be started,
-/// and `invalid_argument` with its text for any other: only what the program has passed in throws
-/// those.
-Status status_of_exception() noexcept;
-
 /// Calls `call`, which returns a Status or a Result, and returns what it returns, or what it throws
-/// as a Status. Every public function that allocates, or that starts threads, is written inside
-/// one.
+/// as a Status. Every public function that returns one of these, and allocates or calls what a
+/// program has passed in, is written inside one. Functions that return no Status may throw
+/// std::bad_alloc, as those of the standard library do, and nothing else.
 template <typename Call>
 std::invoke_result_t<Call> at_border(Call&& call) noexcept {
   try {

@@ -5,6 +5,8 @@
 #include "api/border.h"
 #include "checkpoint/device/driver_memory.h"
 #include "gpu/cuda_driver.h"
+#include "gpu/direct_reads.h"
+#include "stoker/probe.h"
 #include "stoker/tensor.h"
 
 namespace stoker {
@@ -28,6 +30,11 @@ Result<LendMemory> make_snapshot_memory(std::uint64_t most_bytes) {
     STOKER_ASSIGN(const CudaDriver* const driver, CudaDriver::find());
     return make_driver_memory(*driver, most_bytes);
   });
+}
+
+Result<DirectReads> gpu_direct_reads(const std::string& directory, std::int32_t device) {
+  return internal::at_border(
+      [&]() -> Result<DirectReads> { return probe_direct_reads(directory, device); });
 }
 
 }  // namespace stoker

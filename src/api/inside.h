@@ -1,5 +1,5 @@
 /// \file
-/// What is inside the public classes of data, for those that use each other.
+/// What is inside the public classes, for those that use each other.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,9 @@
 #include "dataset/shard_dataset.h"
 #include "dataset/tokens/token_bins.h"
 #include "dataset/tokens/token_windows.h"
+#include "io/engine/arena.h"
 #include "stoker/dataset.h"
+#include "stoker/device.h"
 #include "stoker/fields.h"
 #include "stoker/mixture.h"
 #include "stoker/tokens.h"
@@ -69,6 +71,12 @@ class TokensInside {
 class MixtureInside {
  public:
   static const MixtureState& state(const Mixture& mixture) noexcept { return *mixture.state_; }
+};
+
+class DeviceFeedInside {
+ public:
+  /// Memory to lease for batches.
+  static ArenaMaker memory(const DeviceFeed& feed);
 };
 
 }  // namespace stoker::internal

@@ -111,6 +111,7 @@ class Loader::Inside {
  public:
   Inside(LoaderSetup setup, const LoaderOptions& options)
       : items_of_epoch_(options.items_of_epoch),
+        feed_(options.feed),
         setup_(std::move(setup)),
         progress_(options.epochs, options.total_epochs) {}
   Inside(const Inside&) = delete;
@@ -249,6 +250,7 @@ class Loader::Inside {
       const LoaderProgress::Place place = progress_.upcoming(setup_.cut());
       STOKER_ASSIGN(LoaderRunOptions options,
                     setup_.options_at(setup_.cursor(place.epoch, place.position)));
+      if (feed_) options.array_memory = internal::DeviceFeedInside::memory(*feed_);
       STOKER_ASSIGN(std::unique_ptr<LoaderRun> run, LoaderRun::start(std::move(options)));
       run_ = std::move(run);
       run_epoch_ = place.epoch;
@@ -258,6 +260,7 @@ class Loader::Inside {
 
   const ForkGuard guard_;
   const ItemsOfEpoch items_of_epoch_;
+  const std::shared_ptr<DeviceFeed> feed_;
   Mutex turn_;  // of one next() after the other
   mutable Mutex mutex_;
   LoaderSetup setup_ STOKER_GUARDED_BY(mutex_);

@@ -119,4 +119,12 @@ Status CudaDriver::check(CudaResult result, const char* call) const {
                 code == Code::io_error ? EREMOTEIO : 0);
 }
 
+Result<bool> CudaDriver::is_capturing(CudaStream stream) const {
+  int status = kCudaCaptureNone;
+  const CudaResult asked = stream_is_capturing(stream, &status);
+  if (asked == kCudaCaptureImplicit) return true;
+  STOKER_TRY(check(asked, "cuStreamIsCapturing"));
+  return status != kCudaCaptureNone;
+}
+
 }  // namespace stoker

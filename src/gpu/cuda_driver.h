@@ -49,6 +49,10 @@ struct CudaDriver {
   /// `unavailable` if the device is out of memory and `io_error` if not.
   Status check(CudaResult result, const char* call) const;
 
+  /// Whether a stream, whose device is current, captures a CUDA graph: then nothing may be enqueued
+  /// that is no part of it.
+  Result<bool> is_capturing(CudaStream stream) const;
+
   std::function<CudaResult(int* version)> driver_get_version;
   std::function<CudaResult(CudaResult error, const char** name)> get_error_name;
   std::function<CudaResult(int* count)> device_get_count;

@@ -181,6 +181,23 @@ ArenaMaker CudaFeed::memory() {
   return pinned_->maker();
 }
 
+Status CudaFeed::follow(CudaStream stream) {
+  STOKER_TRY(state_->guard.check("copies to a device"));
+  STOKER_TRY(failure());
+  const CudaScope scope(*state_->device);
+  STOKER_TRY(scope.status());
+  STOKER_ASSIGN(const bool is_captured, state_->device->driver().is_capturing(stream));
+  if (is_captured)
+    return Status(Code::invalid_argument,
+                  "a CUDA graph is being captured on the stream, and copies of batches cannot wait "
+                  "for it: follow it before or after the capture");
+  STOKER_ASSIGN(std::unique_ptr<OwnedCudaEvent> done, state_->events->take());
+  STOKER_TRY(done->record(stream));
+  STOKER_TRY(done->delay(state_->stream));
+  state_->events->give_back(std::move(done));
+  return {};
+}
+
 Result<std::shared_ptr<const CudaFeed::Copy>> CudaFeed::send(std::span<const Piece> pieces,
                                                              Lease batch) {
   STOKER_TRY(state_->guard.check("copies to a device"));

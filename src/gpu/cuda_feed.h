@@ -72,6 +72,10 @@ class CudaFeed {
   /// Makes the memory to lease for batches. It is pinned at the first copy from it.
   ArenaMaker memory();
 
+  /// Copies that are sent from now on wait for the work that `stream` has now. `invalid_argument`
+  /// if it captures a CUDA graph.
+  Status follow(CudaStream stream);
+
   /// Enqueues the copies of one batch, from memory in `batch` or anywhere else; the latter is
   /// copied before the call returns. The lease ends when all of them have.
   Result<std::shared_ptr<const Copy>> send(std::span<const Piece> pieces, Lease batch);

@@ -5,14 +5,9 @@
 
 #include "gpu/cuda_driver.h"
 #include "gpu/cufile.h"
+#include "stoker/probe.h"
 
 namespace stoker {
-
-/// Whether bytes get from the drive under a directory to a GPU without passing through host memory.
-struct DirectReads {
-  bool are_real = false;
-  std::string reason;  ///< One line: what proves it, or what prevents it.
-};
 
 /// What probe_direct_reads() uses; tests have their own.
 struct DirectReadTools {

@@ -101,14 +101,11 @@ CudaUploader::~CudaUploader() {
 Status CudaUploader::follow(CudaStream stream) {
   const CudaScope scope(*device_);
   STOKER_TRY(scope.status());
-  const CudaDriver& driver = device_->driver();
-  int status = kCudaCaptureNone;
-  const CudaResult asked = driver.stream_is_capturing(stream, &status);
-  if (asked == kCudaCaptureImplicit || (asked == kCudaSuccess && status != kCudaCaptureNone))
+  STOKER_ASSIGN(const bool is_captured, device_->driver().is_capturing(stream));
+  if (is_captured)
     return Status(Code::invalid_argument,
                   "a CUDA graph is being captured on the current stream, and reading a checkpoint "
                   "cannot be a part of it: do that before or after the capture");
-  STOKER_TRY(driver.check(asked, "cuStreamIsCapturing"));
   STOKER_ASSIGN(std::unique_ptr<OwnedCudaEvent> ready, events_.take());
   STOKER_TRY(ready->record(stream));
   STOKER_TRY(ready->delay(stream_->get()));

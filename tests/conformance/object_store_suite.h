@@ -5,6 +5,9 @@
 //   INSTANTIATE_TEST_SUITE_P(mine, ObjectStoreSuite,
 //                            ::testing::Values(ObjectStoreMaker{"mine", make_mine}),
 //                            object_store_name);
+//
+// It is installed in share/stoker/conformance. A program elsewhere has that folder among its
+// include folders, and links stoker::stoker and GTest::gtest_main.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-# cmake -DPREFIX= -DSCRATCH= -DEXAMPLES= -DCXX= -DGENERATOR= -DBUILD_TYPE= -DVERSION= -P consumers.cmake
+# cmake -DPREFIX= -DSCRATCH= -DEXAMPLES= -DPAGE= -DCXX= -DGENERATOR= -DBUILD_TYPE= -DVERSION= -P consumers.cmake
 #
 # A consumer of libstoker.so must need none of the development packages that Stoker is built from:
 # those are hidden from it.
@@ -6,7 +6,7 @@ include(${CMAKE_CURRENT_LIST_DIR}/run_step.cmake)
 set(CONSUMER ${CMAKE_CURRENT_LIST_DIR}/consumer)
 
 if(NOT CXX)
-  message(STATUS "left out: there is no clang++ on this machine (make lint installs it)")
+  message(STATUS "left out: there is no clang++ on this machine (make lint and make interop install it)")
   return()
 endif()
 
@@ -40,6 +40,26 @@ foreach(linkage shared static)
   run_step("build ${linkage}" ${CMAKE_COMMAND} --build ${SCRATCH}/${linkage})
   run_consumer(${linkage} ${SCRATCH}/${linkage}/consumer)
 endforeach()
+
+# The conformance suite of stores, as it is installed.
+run_step("the suite of stores" ${SCRATCH}/static/store_suite)
+
+# The first program of docs/cpp.md, with the CMakeLists.txt that the page shows.
+file(READ ${PAGE} page)
+function(write_block language file)
+  string(FIND "${page}" "```${language}\n" begin)
+  string(SUBSTRING "${page}" ${begin} -1 rest)
+  string(FIND "${rest}" "\n```" end)
+  string(LENGTH "```${language}\n" fence)
+  math(EXPR size "${end} - ${fence} + 1")
+  string(SUBSTRING "${rest}" ${fence} ${size} block)
+  file(WRITE ${SCRATCH}/page/${file} "${block}")
+endfunction()
+write_block(cmake CMakeLists.txt)
+write_block(cpp train.cc)
+run_step("configure the page's program" ${CMAKE_COMMAND} -S ${SCRATCH}/page -B ${SCRATCH}/page/build
+  -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_PREFIX_PATH=${PREFIX})
+run_step("build the page's program" ${CMAKE_COMMAND} --build ${SCRATCH}/page/build --target train)
 
 # A component that there is not is an error that says which there are.
 file(WRITE ${SCRATCH}/unknown/CMakeLists.txt "cmake_minimum_required(VERSION 3.22)

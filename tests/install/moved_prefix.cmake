@@ -16,6 +16,15 @@ endif()
 if(NOT EXISTS ${SCRATCH}/prefix/include/stoker/version.h)
   message(FATAL_ERROR "stoker/version.h was not installed")
 endif()
+# The command's own pages and completion, and what a store of one's own is tested with.
+set(share man/man1/stoker.1 man/man1/stoker-pack.1 bash-completion/completions/stoker zsh/site-functions/_stoker
+  stoker/conformance/object_store_suite.h stoker/conformance/support/in_child.h
+  stoker/conformance/support/temp_dir.h)
+foreach(name IN LISTS share)
+  if(NOT EXISTS ${SCRATCH}/prefix/share/${name})
+    message(FATAL_ERROR "share/${name} was not installed")
+  endif()
+endforeach()
 file(GLOB_RECURSE libraries RELATIVE ${SCRATCH}/prefix/lib ${SCRATCH}/prefix/lib/libstoker*)
 list(SORT libraries)
 string(REGEX MATCH "^[0-9]+\\.[0-9]+" minor ${VERSION})

@@ -83,6 +83,23 @@ def test_a_run_of_other_data_is_refused_before_anything_is_changed(
     assert "fingerprint" in done.stderr
 
 
+def test_tensors_and_batches_get_to_a_device_and_back(tmp_path: Path) -> None:
+    """With the driver of tests/gpu; `make gpu` runs the same on a GPU."""
+    driver = EXAMPLES.parents[1] / "tests" / "gpu" / "fake"
+    done = subprocess.run(
+        [str(EXAMPLES / "device"), str(tmp_path)],
+        env=os.environ | {"LD_LIBRARY_PATH": str(driver)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "saved, restored and sliced 16789504 bytes",
+        "copied 24 batches",
+    ]
+
+
 def serve(*words: Any) -> list[str]:
     command = [str(EXAMPLES / "serve"), *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

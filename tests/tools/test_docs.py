@@ -60,7 +60,7 @@ def test_every_block_of_code_is_run_by_a_test() -> None:
         "README.md": ("test_command_docs.py", {"sh", "python"}),
         "docs/checkpoint-commands.md": ("test_command_docs.py", {"sh"}),
         "docs/checkpoints.md": ("test_checkpoint_docs.py", {"python"}),
-        "docs/cpp.md": ("docs.cpp_page_runs in tests/api/CMakeLists.txt", {"cpp"}),
+        "docs/cpp.md": ("docs.cpp_page_runs in tests/api, tests/install", {"cpp", "cmake"}),
         "docs/data.md": ("test_data_docs.py", {"sh", "python"}),
         "docs/doctor.md": ("test_command_docs.py", {"sh"}),
         "docs/measuring.md": ("test_command_docs.py", {"sh", "python"}),

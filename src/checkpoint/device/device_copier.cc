@@ -126,14 +126,11 @@ Status DeviceCopier::note_stream(std::int32_t device, CudaStream stream) {
   STOKER_ASSIGN(DeviceLane* const lane, this->lane(device));
   const CudaScope scope(*lane->device());
   STOKER_TRY(scope.status());
-  const CudaDriver& driver = lane->device()->driver();
-  int status = kCudaCaptureNone;
-  const CudaResult asked = driver.stream_is_capturing(stream, &status);
-  if (asked == kCudaCaptureImplicit || (asked == kCudaSuccess && status != kCudaCaptureNone))
+  STOKER_ASSIGN(const bool is_captured, lane->device()->driver().is_capturing(stream));
+  if (is_captured)
     return Status(Code::invalid_argument,
                   "a CUDA graph is being captured on device " + std::to_string(device) +
                       ", and a save cannot be a part of it: save before or after the capture");
-  STOKER_TRY(driver.check(asked, "cuStreamIsCapturing"));
   STOKER_ASSIGN(std::unique_ptr<OwnedCudaEvent> ready, lane->events().take());
   STOKER_TRY(ready->record(stream));
   callers_.push_back({.lane = lane, .stream = stream, .ready = std::move(ready)});

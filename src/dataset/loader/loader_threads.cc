@@ -4,10 +4,10 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <exception>
 #include <system_error>
 #include <utility>
 
+#include "base/exception_status.h"
 #include "dataset/loader/loader_stats.h"
 
 namespace stoker {
@@ -72,8 +72,8 @@ void LoaderRun::Threads::work(std::size_t worker) {
   Status status;
   try {
     status = work_until_stopped(worker);
-  } catch (const std::exception& error) {  // out of memory: nothing else throws
-    status = Status(Code::unavailable, fmt::format("a loader thread failed: {}", error.what()));
+  } catch (...) {  // of a store or decoder of the program, or for lack of memory
+    status = internal::status_of_exception();
   }
   // An interruption by stop() is not a failure: the caller gets `stopped`.
   if (!status.ok() && !stop_source_.stop_requested()) hand_over_.fail(std::move(status));

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/mutex.h"
+#include "base/work_together.h"
 #include "dataset/index/derived_file.h"
 #include "dataset/index/index_store.h"
 #include "dataset/pack/verify_shard.h"
@@ -53,11 +54,7 @@ class Verification {
     const unsigned wanted = options_.thread_count != 0
                                 ? options_.thread_count
                                 : std::max(1U, std::thread::hardware_concurrency());
-    {
-      std::vector<std::jthread> threads;
-      for (std::size_t i = 0; i < std::min<std::size_t>(wanted, items_.size()); ++i)
-        threads.emplace_back([this] { work(); });
-    }
+    work_together(std::min<std::size_t>(wanted, items_.size()), [this] { work(); });
     MutexLock lock(mutex_);
     STOKER_TRY(failure_);
     std::sort(report_.problems.begin(), report_.problems.end(),

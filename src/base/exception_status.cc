@@ -1,4 +1,4 @@
-#include "api/border.h"
+#include "base/exception_status.h"
 
 #include <cerrno>
 #include <exception>
