@@ -1,17 +1,17 @@
 /// \file
-/// Calculators for storage: what accelerators read, how large and slow a checkpoint is, how often to
-/// save, how long drives live, what a cluster needs. docs/planning.md derives every formula.
+/// Calculators for storage: what accelerators read, how large and slow a checkpoint is, how often
+/// to save, how long drives live, what a cluster needs. docs/planning.md derives every formula.
 ///
 ///     auto need = stoker::plan::read({.gpus = 8, .batch = 256, .sample = Bytes{130e3},
 ///                                     .step = Seconds{0.2}});
 ///     if (need.ok()) std::fputs(render_text(*need).c_str(), stdout);
 ///     const std::optional<BytesPerSecond> rate = need->find<BytesPerSecond>("read_rate");
 ///
-/// `stoker plan KIND`, `stoker.plan.KIND()` of Python and the functions below are one table: a field
-/// has one name everywhere, and docs/planning.md says what each means. Fields that are not set have
-/// their defaults. Every function is pure, and fails with `invalid_argument`, and a message that
-/// begins with the name of the field, if a field is missing, zero, negative, not finite, or beyond
-/// its limit.
+/// `stoker plan KIND`, `stoker.plan.KIND()` of Python and the functions below are one table: a
+/// field has one name everywhere, and docs/planning.md says what each means. Fields that are not
+/// set have their defaults. Every function is pure, and fails with `invalid_argument`, and a
+/// message that begins with the name of the field, if a field is missing, zero, negative, not
+/// finite, or beyond its limit.
 ///
 /// Thread safety: every function from any thread.
 #pragma once
@@ -39,7 +39,8 @@ struct Given {
   std::string name;
   std::string text;    ///< As it was written: "130KB".
   Value value;         ///< Of a word, 0.
-  std::string origin;  ///< "given", "default", "catalogue: NAME, ...", "measured in DIR".
+  std::string origin;  ///< "given", "default", "catalogue: NAME", "measured in DIR, xfs".
+  std::string source;  ///< Where the catalogue has it from, and when; otherwise empty.
 };
 
 /// One calculation. The formula names fields and earlier steps.
@@ -70,6 +71,7 @@ struct Answer {
   std::string question;
   std::vector<Given> given;
   std::vector<Step> steps;
+  std::vector<std::string> results;             ///< The steps that the question asks for.
   std::vector<std::vector<std::string>> table;  ///< Of `cluster`: titles, then the tiers.
   std::vector<std::string> binds;               ///< What decides the result.
   std::vector<std::string> changes;             ///< What would change it, and by how much.
@@ -94,7 +96,7 @@ STOKER_API Result<std::string> render_svg(const Answer& answer);
 
 struct ReadInputs {
   std::optional<double> gpus = {}, batch = {};  ///< Samples each GPU takes in a step.
-  std::optional<Bytes> sample = {};        ///< As stored.
+  std::optional<Bytes> sample = {};             ///< As stored.
   std::optional<Seconds> step = {};
   std::optional<Bytes> request = {};             ///< Size of a read of a shard.
   std::optional<BytesPerSecond> fed = {};        ///< What storage gives to all GPUs.
@@ -119,7 +121,7 @@ struct CheckpointInputs {
   std::optional<Bytes> size = {};
   std::optional<double> drives = {};
   std::optional<BytesPerSecond> write_rate = {}, read_rate = {};  ///< Of one drive.
-  std::optional<double> links = {};                          ///< From GPUs to host memory.
+  std::optional<double> links = {};                               ///< From GPUs to host memory.
   std::optional<BytesPerSecond> link_rate = {};
   std::optional<Seconds> interval = {};  ///< Training time between two saves.
   std::optional<double> gpus = {};
@@ -128,9 +130,10 @@ struct CheckpointInputs {
 STOKER_API Result<Answer> checkpoint(const CheckpointInputs& inputs);
 
 struct IntervalInputs {
-  std::optional<Seconds> save = {};     ///< From the start of a save until it is durable.
-  std::optional<Seconds> blocked = {};  ///< How long it stops the training; all of `save` if not set.
-  std::optional<Seconds> mtbf = {};     ///< Mean time between failures of the whole job.
+  std::optional<Seconds> save = {};  ///< From the start of a save until it is durable.
+  std::optional<Seconds> blocked =
+      {};                            ///< How long it stops the training; all of `save` if not set.
+  std::optional<Seconds> mtbf = {};  ///< Mean time between failures of the whole job.
   std::optional<double> gpus = {};
   std::optional<Seconds> gpu_mtbf = {};
   std::optional<Seconds> restart = {};   ///< From a failure until training continues.
@@ -146,7 +149,7 @@ struct EnduranceInputs {
   std::optional<Bytes> tbw = {};         ///< Rated total bytes written by the host, of one drive.
   std::optional<Bytes> capacity = {};
   std::optional<double> drives = {}, write_amplification = {};
-  std::optional<Share> used = {};     ///< What SMART says.
+  std::optional<Share> used = {};    ///< What SMART says.
   std::optional<Seconds> time = {};  ///< How long to look ahead.
 };
 STOKER_API Result<Answer> endurance(const EnduranceInputs& inputs);
@@ -218,8 +221,8 @@ struct ObjectsInputs {
   std::optional<BytesPerSecond> request_rate = {};
   std::optional<PerSecond> prefix_gets = {};
   std::optional<Money> get_price = {}, put_price = {};  ///< Of 1,000 requests.
-  std::optional<Money> storage_price = {};         ///< Of a GB for a month.
-  std::optional<Money> transfer_price = {};        ///< Of a GB that leaves.
+  std::optional<Money> storage_price = {};              ///< Of a GB for a month.
+  std::optional<Money> transfer_price = {};             ///< Of a GB that leaves.
 };
 STOKER_API Result<Answer> objects(const ObjectsInputs& inputs);
 
@@ -227,7 +230,8 @@ struct PathInputs {
   std::optional<double> lanes = {};
   std::optional<PerSecond> transfers = {};  ///< Of a lane, one bit each.
   std::optional<double> payload_bits = {}, frame_bits = {};
-  std::optional<BytesPerSecond> storage_rate = {}, nic_rate = {}, fabric_rate = {}, memory_rate = {};
+  std::optional<BytesPerSecond> storage_rate = {}, nic_rate = {}, fabric_rate = {},
+                                memory_rate = {};
 };
 STOKER_API Result<Answer> path(const PathInputs& inputs);
 
@@ -284,7 +288,8 @@ STOKER_API Result<Answer> cluster(const ClusterInputs& inputs);
 struct Setting {
   std::string name = {};
   std::string text = {};
-  std::string origin = "given";
+  std::string origin = "given";  ///< As in Given.
+  std::string source = {};
 };
 
 struct Request {

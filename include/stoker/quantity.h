@@ -68,7 +68,7 @@ using Bytes = Quantity<1, 0, 0, 0>;
 using Seconds = Quantity<0, 1, 0, 0>;
 using BytesPerSecond = Quantity<1, -1, 0, 0>;
 using PerSecond = Quantity<0, -1, 0, 0>;
-using Money = Quantity<0, 0, 1, 0>;           ///< In dollars of the United States.
+using Money = Quantity<0, 0, 1, 0>;  ///< In dollars of the United States.
 using MoneyPerSecond = Quantity<0, -1, 1, 0>;
 using FlopPerSecond = Quantity<0, -1, 0, 1>;  ///< Floating-point operations per second.
 using BytesPerFlop = Quantity<1, 0, 0, -1>;
@@ -120,8 +120,12 @@ inline constexpr Unit kUnitOf<MoneyPerSecond> = Unit::money_per_second;
 template <>
 inline constexpr Unit kUnitOf<FlopPerSecond> = Unit::flop_per_second;
 
-constexpr double count_of(double number) noexcept { return number; }
-constexpr double count_of(Share share) noexcept { return share.of_one; }
+constexpr double count_of(double number) noexcept {
+  return number;
+}
+constexpr double count_of(Share share) noexcept {
+  return share.of_one;
+}
 template <int B, int S, int M, int F>
 constexpr double count_of(Quantity<B, S, M, F> quantity) noexcept {
   return quantity.count();

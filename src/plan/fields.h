@@ -20,7 +20,7 @@ enum class Range { positive, zero_too, whole, above_one };
 /// One field of a struct of inputs, as an untyped pointer.
 struct Field {
   std::string_view name;
-  std::string_view help;     ///< One sentence.
+  std::string_view help;      ///< One sentence.
   std::string_view fallback;  ///< The default as text; empty if there is none.
   bool is_required = false;
   Range range = Range::positive;
@@ -53,7 +53,7 @@ double base_count(const T& value) {
 }
 
 template <typename Inputs, typename T>
-Field field(std::string_view name, std::optional<T> Inputs::*member, std::string_view help) {
+Field field(std::string_view name, std::optional<T> Inputs::* member, std::string_view help) {
   Field made{.name = name, .help = help, .unit = kUnitOf<T>};
   made.read = [member](void* inputs, std::string_view text) -> Status {
     STOKER_ASSIGN(const double count, parse_quantity(text, kUnitOf<T>));
@@ -67,13 +67,14 @@ Field field(std::string_view name, std::optional<T> Inputs::*member, std::string
     return Given{.name = std::string(name),
                  .text = format_quantity(count, kUnitOf<T>),
                  .value = {count, kUnitOf<T>},
-                 .origin = "given"};
+                 .origin = "given",
+                 .source = {}};
   };
   return made;
 }
 
 template <typename Inputs>
-Field field(std::string_view name, std::optional<std::string> Inputs::*member,
+Field field(std::string_view name, std::optional<std::string> Inputs::* member,
             std::string_view help) {
   Field made{.name = name, .help = help, .unit = Unit::text};
   made.read = [member](void* inputs, std::string_view text) -> Status {
@@ -86,7 +87,8 @@ Field field(std::string_view name, std::optional<std::string> Inputs::*member,
     return Given{.name = std::string(name),
                  .text = *value,
                  .value = {0, Unit::text},
-                 .origin = "given"};
+                 .origin = "given",
+                 .source = {}};
   };
   return made;
 }

@@ -34,6 +34,7 @@ void set_origins(std::span<const Setting> settings, Answer& answer) {
     if (setting == settings.end()) continue;
     given.text = setting->text;
     given.origin = setting->origin;
+    given.source = setting->source;
   }
 }
 

@@ -23,6 +23,8 @@ struct Kind {
   std::vector<Field> fields;
   /// Catalogue entries that count after those that the user names.
   std::vector<std::string_view> devices = {};
+  std::vector<std::string_view> results = {};  ///< Steps that answer the question.
+  bool has_plot = false;
   std::function<Result<Answer>(std::span<const Setting>)> run = {};
 
   const Field* find(std::string_view field_name) const noexcept;
@@ -30,12 +32,11 @@ struct Kind {
 
 /// Completes and checks the inputs, then lets `compute` write the steps.
 template <typename Inputs>
-Result<Answer> answer(const Kind& kind, Inputs inputs,
-                      Status (*compute)(const Inputs&, Working&)) {
+Result<Answer> answer(const Kind& kind, Inputs inputs, Status (*compute)(const Inputs&, Working&)) {
   STOKER_ASSIGN(std::vector<Given> given, complete(kind.fields, &inputs));
   Working working(kind.name, kind.question, std::move(given));
   STOKER_TRY(compute(inputs, working));
-  return std::move(working).finish();
+  return std::move(working).finish(kind.results);
 }
 
 /// Reads the settings into the fields, and sets the texts and origins of what they gave.

@@ -16,8 +16,8 @@ constexpr std::array kColours = {"#1f77b4", "#d62728", "#2ca02c", "#9467bd"};
 
 /// Maps values of one axis to places on the page.
 struct Axis {
-  double low, high;    ///< Of the values, or of their logarithms.
-  double begin, end;   ///< On the page.
+  double low, high;   ///< Of the values, or of their logarithms.
+  double begin, end;  ///< On the page.
   bool is_logarithmic = false;
 
   double place(double value) const {
@@ -54,7 +54,10 @@ Axis x_axis(const Plot& plot) {
     low = std::log10(low);
     high = std::log10(high);
   }
-  return {.low = low, .high = high, .begin = kLeft, .end = kWidth - kRight,
+  return {.low = low,
+          .high = high,
+          .begin = kLeft,
+          .end = kWidth - kRight,
           .is_logarithmic = plot.is_x_logarithmic};
 }
 
@@ -75,12 +78,14 @@ std::string axes(const Plot& plot, const Axis& x, const Axis& y) {
   std::string svg;
   for (const double tick : ticks_of(x)) {
     const double at = x.place(tick);
-    svg += fmt::format("<path d=\"M{0:.1f} {1:.1f}V{2:.1f}\" class=\"grid\"/>\n", at, y.begin, y.end);
+    svg +=
+        fmt::format("<path d=\"M{0:.1f} {1:.1f}V{2:.1f}\" class=\"grid\"/>\n", at, y.begin, y.end);
     svg += text_at(at, y.begin + 18, "middle", format_quantity_short(tick, plot.x_unit));
   }
   for (const double tick : ticks_of(y)) {
     const double at = y.place(tick);
-    svg += fmt::format("<path d=\"M{1:.1f} {0:.1f}H{2:.1f}\" class=\"grid\"/>\n", at, x.begin, x.end);
+    svg +=
+        fmt::format("<path d=\"M{1:.1f} {0:.1f}H{2:.1f}\" class=\"grid\"/>\n", at, x.begin, x.end);
     svg += text_at(x.begin - 6, at + 4, "end", format_quantity_short(tick, plot.y_unit));
   }
   svg += text_at((x.begin + x.end) / 2, kHeight - 12, "middle", plot.x_name);
@@ -98,7 +103,8 @@ Result<std::string> render_svg(const Answer& answer) {
   const Axis x = x_axis(plot);
   const Axis y = y_axis(plot);
   std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" font-family=\"sans-serif\" "
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" "
+      "font-family=\"sans-serif\" "
       "font-size=\"11\">\n<style>.grid{{stroke:#ddd}}.line{{fill:none;stroke-width:2}}</style>\n"
       "<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n",
       kWidth, kHeight);
@@ -109,7 +115,8 @@ Result<std::string> render_svg(const Answer& answer) {
     const char* colour = kColours[i % kColours.size()];
     std::string points;
     for (const auto& [at, value] : plot.lines[i].points)
-      points += fmt::format("{}{:.1f},{:.1f}", points.empty() ? "" : " ", x.place(at), y.place(value));
+      points +=
+          fmt::format("{}{:.1f},{:.1f}", points.empty() ? "" : " ", x.place(at), y.place(value));
     svg += fmt::format("<polyline class=\"line\" stroke=\"{}\" points=\"{}\"/>\n", colour, points);
     svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\" fill=\"{}\">{}</text>\n",
                        kWidth - kRight - 4, kTop + 14 * static_cast<double>(i + 1), colour,

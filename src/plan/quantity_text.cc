@@ -136,9 +136,8 @@ std::optional<double> read_flops(std::string_view text) {
 
 using Read = std::optional<double> (*)(std::string_view);
 /// By Unit.
-constexpr std::array<Read, 9> kReaders = {read_number, read_share, read_bytes,
-                                          read_rate,   read_time,  read_often,
-                                          read_money,  read_price, read_flops};
+constexpr std::array<Read, 9> kReaders = {read_number, read_share, read_bytes, read_rate, read_time,
+                                          read_often,  read_money, read_price, read_flops};
 
 /// The text in a form fit for a message, as in units.cc.
 std::string quotable(std::string_view text) {
@@ -164,9 +163,10 @@ std::string why_not(std::string_view text, Unit wanted) {
 
 /// "10,240" for whole numbers below 10^15, otherwise `digits` significant digits.
 std::string grouped(double number, int digits) {
-  std::string text = number == std::floor(number) && std::abs(number) < 1e15
-                         ? fmt::format("{:.0f}", number)
-                         : fmt::format("{:.{}g}", number, digits);
+  const double size = std::abs(number);
+  const bool is_whole = number == std::floor(number) || size >= std::pow(10, digits - 1);
+  std::string text = is_whole && size < 1e15 ? fmt::format("{:.0f}", number)
+                                             : fmt::format("{:.{}g}", number, digits);
   if (text.find_first_of("en") != std::string::npos) return text;  // an exponent, inf, nan
   const std::size_t end = std::min(text.find('.'), text.size());
   const std::size_t begin = text.starts_with('-') ? 1 : 0;

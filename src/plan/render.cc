@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "formats/json/json.h"
 #include "plan/quantity_text.h"
@@ -9,6 +10,7 @@
 namespace stoker::plan {
 namespace {
 
+constexpr std::size_t kLineMax = 90;
 constexpr std::string_view kUnitsNote = "GB = 10^9 bytes, GiB = 2^30 bytes";
 
 /// Columns as wide as their widest cell; the last one is not padded.
@@ -21,7 +23,8 @@ std::string columns(const std::vector<std::vector<std::string>>& rows) {
   std::string text;
   for (const auto& row : rows) {
     std::string line = "  ";
-    for (std::size_t i = 0; i < row.size(); ++i) line += fmt::format("{:<{}}", row[i], widths[i] + 2);
+    for (std::size_t i = 0; i < row.size(); ++i)
+      line += fmt::format("{:<{}}", row[i], widths[i] + 2);
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   return text;
@@ -57,18 +60,22 @@ Json plot_json(const Plot& plot) {
 }  // namespace
 
 std::string render_text(const Answer& answer) {
-  std::string text = fmt::format("{}\n({})\n\nGiven\n", answer.question, kUnitsNote);
+  std::string text = fmt::format("{}\n({})\n\n", answer.question, kUnitsNote);
+  for (const std::string& name : answer.results)
+    if (const auto step = std::ranges::find(answer.steps, name, &Step::name);
+        step != answer.steps.end())
+      text += fmt::format("  {} = {}\n", name, value_text(step->value));
+  text += answer.results.empty() ? "Given\n" : "\nGiven\n";
   std::vector<std::vector<std::string>> rows;
   for (const Given& given : answer.given)
     rows.push_back({given.name, given.text, given.origin == "given" ? "" : given.origin});
   text += columns(rows) + "\nSteps\n";
   for (const Step& step : answer.steps) {
     text += fmt::format("  {} = {}\n", step.name, value_text(step.value));
-    if (step.formula != step.numbers || !step.note.empty()) {
-      std::string line = "      ";
-      if (step.formula != step.numbers)
-        line += fmt::format("= {} = {}", step.formula, step.numbers);
-      text += line + "\n";
+    if (step.formula != step.numbers) {
+      const bool is_long = step.formula.size() + step.numbers.size() > kLineMax;
+      text +=
+          fmt::format("      = {}{}= {}\n", step.formula, is_long ? "\n      " : " ", step.numbers);
     }
     if (!step.note.empty()) text += fmt::format("      {}\n", step.note);
   }
@@ -77,6 +84,11 @@ std::string render_text(const Answer& answer) {
   for (const std::string& line : answer.binds) text += fmt::format("  {}\n", line);
   if (!answer.changes.empty()) text += "\nWhat would change it\n";
   for (const std::string& line : answer.changes) text += fmt::format("  {}\n", line);
+  std::set<std::string> sources;
+  for (const Given& given : answer.given)
+    if (!given.source.empty())
+      sources.insert(fmt::format("  {}: {}\n", given.origin, given.source));
+  if (!sources.empty()) text += fmt::format("\nSources\n{}", fmt::join(sources, ""));
   return text;
 }
 
@@ -87,6 +99,7 @@ std::string render_json(const Answer& answer) {
     if (given.value.unit == Unit::text) one = Json::object();
     one["text"] = given.text;
     one["origin"] = given.origin;
+    if (!given.source.empty()) one["source"] = given.source;
     inputs[given.name] = std::move(one);
   }
   Json steps = Json::array();
@@ -107,6 +120,7 @@ std::string render_json(const Answer& answer) {
                {"inputs", std::move(inputs)},
                {"values", std::move(values)},
                {"steps", std::move(steps)},
+               {"results", Json::array_of(answer.results)},
                {"binds", Json::array_of(answer.binds)},
                {"changes", Json::array_of(answer.changes)}};
   if (!answer.table.empty()) {

@@ -80,8 +80,7 @@ class Reader {
     const auto clashes = [&table](const TomlTable& other) {
       return other.name == table.name && !(other.is_element && table.is_element);
     };
-    if (std::ranges::any_of(tables_, clashes))
-      return refuse(fmt::format("[{}] again", table.name));
+    if (std::ranges::any_of(tables_, clashes)) return refuse(fmt::format("[{}] again", table.name));
     tables_.push_back(std::move(table));
     return {};
   }

@@ -31,7 +31,7 @@ struct TomlEntry {
 };
 
 struct TomlTable {
-  std::string name;  ///< Empty for what precedes the first table.
+  std::string name;         ///< Empty for what precedes the first table.
   bool is_element = false;  ///< [[name]], not [name].
   std::size_t line = 0;
   std::vector<TomlEntry> entries;

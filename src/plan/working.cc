@@ -14,8 +14,8 @@ struct Constant {
   std::string_view name;
   std::string_view text;
 };
-constexpr Constant kConstants[] = {
-    {"day", "86400 s"}, {"month", "30 d"}, {"year", "365 d"}, {"GB", "1 GB"}, {"TFLOP", "1 TFLOP"}};
+constexpr Constant kConstants[] = {{"day", "86400 s"}, {"month", "30 d"}, {"year", "365 d"},
+                                   {"GB", "1 GB"},     {"B", "B"},        {"TFLOP", "1 TFLOP"}};
 
 bool is_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -66,13 +66,16 @@ void Working::add(std::string_view name, std::string_view formula, Value value,
                            .note = std::string(note)});
 }
 
-Result<Answer> Working::finish() && {
+Result<Answer> Working::finish(const std::vector<std::string_view>& results) && {
   for (const Step& step : answer_.steps) {
     if (!std::isfinite(step.value.count))
       return Status(Code::invalid_argument,
                     fmt::format("{} = {} = {} is not a finite number: the inputs are too far apart",
                                 step.name, step.formula, step.numbers));
   }
+  for (const std::string_view name : results)
+    if (std::ranges::find(answer_.steps, name, &Step::name) != answer_.steps.end())
+      answer_.results.emplace_back(name);
   return std::move(answer_);
 }
 

@@ -28,9 +28,9 @@ class Working {
   void row(std::vector<std::string> cells) { answer_.table.push_back(std::move(cells)); }
   void plot(Plot plot) { answer_.plot = std::move(plot); }
 
-  /// Returns the answer. `invalid_argument` names the step that is not a finite number: its inputs
-  /// are too far apart.
-  Result<Answer> finish() &&;
+  /// Returns the answer, with those of `results` that are steps. `invalid_argument` names the step
+  /// that is not a finite number: its inputs are too far apart.
+  Result<Answer> finish(const std::vector<std::string_view>& results) &&;
 
  private:
   void add(std::string_view name, std::string_view formula, Value value, std::string_view note);

@@ -45,14 +45,13 @@ TEST(QuantityText, a_refusal_says_what_the_text_is_instead) {
             "\"5GB\" is a size; give a rate of bytes, like 6.5GB/s");
   EXPECT_EQ(why("3USD", Unit::money_per_second),
             "\"3USD\" is an amount of money; give a price of time, like 3USD/h");
-  EXPECT_EQ(why("-1s", Unit::seconds),
-            "\"-1s\" is negative; give a time, like 200ms, 60s or 2h");
+  EXPECT_EQ(why("-1s", Unit::seconds), "\"-1s\" is negative; give a time, like 200ms, 60s or 2h");
   EXPECT_EQ(why("70B", Unit::number), "\"70B\" is a size; give a number, like 8, 0.5, 70e9 or 2M");
 }
 
 TEST(QuantityText, refuses_everything_that_is_not_a_plain_number) {
-  for (const char* text : {"nan", "inf", "1e999", "0x10", "", " ", "1 000", "1,000", "+1", "1.",
-                           ".5", "1e", "one"}) {
+  for (const char* text :
+       {"nan", "inf", "1e999", "0x10", "", " ", "1 000", "1,000", "+1", "1.", ".5", "1e", "one"}) {
     EXPECT_NE(why(text, Unit::number), "") << text;
     EXPECT_NE(why(text, Unit::share), "") << text;
     EXPECT_NE(why(text, Unit::bytes), "") << text;

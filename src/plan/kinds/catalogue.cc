@@ -44,10 +44,10 @@ Result<Device> read_device(const TomlTable& table, std::string_view what) {
       const Result<double> value = parse_quantity(entry.value, field->unit);
       if (!value.ok()) return refuse(entry.line, value.status().with_context(entry.key).message());
     }
-    device.settings.push_back(
-        {.name = entry.key,
-         .text = entry.value,
-         .origin = fmt::format("catalogue: {}, {}", device.name, device.source)});
+    device.settings.push_back({.name = entry.key,
+                               .text = entry.value,
+                               .origin = fmt::format("catalogue: {}", device.name),
+                               .source = device.source});
   }
   return device;
 }

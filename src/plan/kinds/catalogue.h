@@ -23,11 +23,12 @@ struct Device {
   std::string kind;  ///< "ssd", "gpu", "nic", ...
   std::string name;
   std::string source;
-  std::vector<Setting> settings;  ///< With the name and source of the device as their origin.
+  std::vector<Setting> settings;  ///< Its name is their origin.
 };
 
-/// Returns the devices of a catalogue. `invalid_argument` names the line: an entry without a name or
-/// a source, a duplicate name, a key that is no field of any plan, a value that is not of its unit.
+/// Returns the devices of a catalogue. `invalid_argument` names the line: an entry without a name
+/// or a source, a duplicate name, a key that is no field of any plan, a value that is not of its
+/// unit.
 Result<std::vector<Device>> parse_catalogue(std::string_view text, std::string_view what);
 
 /// Returns the devices of the user's catalogue, which may be empty, then Stoker's own. A device of

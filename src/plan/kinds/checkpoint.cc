@@ -55,8 +55,7 @@ Status compute(const CheckpointInputs& in, Working& work) {
               size / (*in.drives * *in.read_rate));
   std::optional<Seconds> stall;
   if (in.link_rate)
-    stall = work.step("stall", name + " / (links * link_rate)",
-                      size / (*in.links * *in.link_rate),
+    stall = work.step("stall", name + " / (links * link_rate)", size / (*in.links * *in.link_rate),
                       "An asynchronous save copies the state to host memory first.");
   if (!in.interval || !write) {
     work.binds(write ? "Storage: the time of a save is size by rate."
@@ -65,8 +64,8 @@ Status compute(const CheckpointInputs& in, Working& work) {
                       : "bf16 weights alone are a seventh of what resuming with Adam needs.");
     return {};
   }
-  const Seconds sync = work.step("synchronous_cycle", "interval + write_time",
-                                 *in.interval + *write);
+  const Seconds sync =
+      work.step("synchronous_cycle", "interval + write_time", *in.interval + *write);
   const Share sync_loss = loss_of("synchronous", sync, in, work);
   if (!stall) {
     work.binds(fmt::format("Storage: {} of the time go into synchronous saves.", say(sync_loss)));
@@ -77,17 +76,20 @@ Status compute(const CheckpointInputs& in, Working& work) {
                                   *stall + std::max(*in.interval, *write));
   const Share async_loss = loss_of("asynchronous", async, in, work);
   if (*write > *in.interval) {
-    work.binds(fmt::format("Storage: a save takes {}, longer than the interval of {}, so the next "
-                           "one waits and asynchronous saves lose {} of the time.",
-                           say(*write), say(*in.interval), say(async_loss)));
+    work.binds(
+        fmt::format("Storage: a save takes {}, longer than the interval of {}, so the next "
+                    "one waits and asynchronous saves lose {} of the time.",
+                    say(*write), say(*in.interval), say(async_loss)));
     work.change(fmt::format("Storage of {}, or an interval of {}, would end the waiting.",
                             say(size / *in.interval), say(*write)));
   } else {
-    work.binds(fmt::format("The links: an asynchronous save stops the training for {}, a "
-                           "synchronous one for {}.",
-                           say(*stall), say(*write)));
-    work.change("Twice the links halve the stall; faster storage only shortens what a failure "
-                "can undo.");
+    work.binds(
+        fmt::format("The links: an asynchronous save stops the training for {}, a "
+                    "synchronous one for {}.",
+                    say(*stall), say(*write)));
+    work.change(
+        "Twice the links halve the stall; faster storage only shortens what a failure "
+        "can undo.");
   }
   return {};
 }
@@ -98,9 +100,10 @@ const Kind& checkpoint_kind() {
   static const Kind kind = with_function<CheckpointInputs>(
       {.name = "checkpoint",
        .question = "How large and slow is my checkpoint, and what does saving cost?",
-       .about = "Sizes from parameters, times from the drives, and the loss of training time if the "
-                "training waits for the write (synchronous) or only for the copy to host memory "
-                "(asynchronous).",
+       .about =
+           "Sizes from parameters, times from the drives, and the loss of training time if the "
+           "training waits for the write (synchronous) or only for the copy to host memory "
+           "(asynchronous).",
        .examples = {"--parameters 70e9",
                     "--parameters 70e9 --drives 8 --write-rate 6.5GB/s --interval 500s --links 8 "
                     "--link-rate 55GB/s",
@@ -126,7 +129,10 @@ const Kind& checkpoint_kind() {
             field("link_rate", &CheckpointInputs::link_rate, "Rate of one GPU to host memory."),
             field("interval", &CheckpointInputs::interval, "Training time between two saves."),
             field("gpus", &CheckpointInputs::gpus, "GPUs that wait.").otherwise("1"),
-            field("price", &CheckpointInputs::price, "Price of a GPU.")}},
+            field("price", &CheckpointInputs::price, "Price of a GPU.")},
+       .results = {"weights_only", "checkpoint", "write_time", "restore_time", "stall",
+                   "synchronous_loss", "synchronous_cost_per_day", "asynchronous_loss",
+                   "asynchronous_cost_per_day"}},
       checkpoint);
   return kind;
 }

@@ -16,7 +16,8 @@ Plot plot_of(const CliffInputs& in, Bytes full, std::optional<BytesPerSecond> li
             .y_name = "rate",
             .x_unit = Unit::bytes,
             .y_unit = Unit::bytes_per_second};
-  plot.lines.push_back({"without a limit", {{0, in.fast_rate->count()}, {edge, in.fast_rate->count()}}});
+  plot.lines.push_back(
+      {"without a limit", {{0, in.fast_rate->count()}, {edge, in.fast_rate->count()}}});
   if (edge < size) {
     plot.lines[0].points.emplace_back(edge, in.slow_rate->count());
     plot.lines[0].points.emplace_back(size, in.slow_rate->count());
@@ -28,16 +29,18 @@ Plot plot_of(const CliffInputs& in, Bytes full, std::optional<BytesPerSecond> li
 
 Status compute(const CliffInputs& in, Working& work) {
   if (*in.slow_rate > *in.fast_rate)
-    return refuse_field("slow_rate", "is larger than fast_rate: behind the cliff a drive is slower");
+    return refuse_field("slow_rate",
+                        "is larger than fast_rate: behind the cliff a drive is slower");
   if (*in.drain_rate >= *in.fast_rate) {
     const Seconds time = work.step("time", "size / fast_rate", *in.size / *in.fast_rate);
-    work.binds(fmt::format("Nothing: the cache drains as fast as it fills; {} for all.", say(time)));
+    work.binds(
+        fmt::format("Nothing: the cache drains as fast as it fills; {} for all.", say(time)));
     work.change("Only a faster drive.");
     return {};
   }
-  const Seconds full = work.step("full_after", "cache / (fast_rate - drain_rate)",
-                                 *in.cache / (*in.fast_rate - *in.drain_rate),
-                                 "The cache drains while it fills.");
+  const Seconds full =
+      work.step("full_after", "cache / (fast_rate - drain_rate)",
+                *in.cache / (*in.fast_rate - *in.drain_rate), "The cache drains while it fills.");
   const Bytes edge = work.step("full_at", "fast_rate * full_after", *in.fast_rate * full,
                                "Bytes written at full speed: more than the cache has.");
   work.step("refill", "cache / drain_rate", *in.cache / *in.drain_rate,
@@ -82,14 +85,16 @@ const Kind& cliff_kind() {
                     "300MB/s",
                     "--size 140GB --cache 50GB --fast-rate 3GB/s --drain-rate 600MB/s --slow-rate "
                     "300MB/s --plot cliff.svg"},
-       .fields = {field("size", &CliffInputs::size, "Bytes written at once.").required(),
-                  field("cache", &CliffInputs::cache, "Bytes that the cache takes.").required(),
-                  field("fast_rate", &CliffInputs::fast_rate, "Rate into the cache.").required(),
-                  field("drain_rate", &CliffInputs::drain_rate,
-                        "Rate at which the cache drains while it is written to, and alone.")
-                      .required(),
-                  field("slow_rate", &CliffInputs::slow_rate, "Rate when the cache is full.")
-                      .required()}},
+       .fields =
+           {field("size", &CliffInputs::size, "Bytes written at once.").required(),
+            field("cache", &CliffInputs::cache, "Bytes that the cache takes.").required(),
+            field("fast_rate", &CliffInputs::fast_rate, "Rate into the cache.").required(),
+            field("drain_rate", &CliffInputs::drain_rate,
+                  "Rate at which the cache drains while it is written to, and alone.")
+                .required(),
+            field("slow_rate", &CliffInputs::slow_rate, "Rate when the cache is full.").required()},
+       .results = {"limit", "limited_time", "time", "refill"},
+       .has_plot = true},
       cliff);
   return kind;
 }

@@ -36,17 +36,18 @@ struct Largest {
 Load add_load(const ClusterInputs& in, Working& work) {
   const double nodes =
       work.step("nodes", "ceil(gpus / gpus_per_node)", round_up(*in.gpus / *in.gpus_per_node));
-  const BytesPerSecond reads = work.step("reads", "gpus * batch * sample / step",
-                                         *in.gpus * *in.batch * *in.sample / *in.step,
-                                         "What all GPUs read together.");
+  const BytesPerSecond reads =
+      work.step("reads", "gpus * batch * sample / step",
+                *in.gpus * *in.batch * *in.sample / *in.step, "What all GPUs read together.");
   const Bytes checkpoint = work.step("checkpoint", "parameters * bytes_per_parameter",
                                      *in.parameters * *in.bytes_per_parameter);
   return {.nodes = nodes, .reads = reads, .checkpoint = checkpoint};
 }
 
 Tier plan_memory(const ClusterInputs& in, const Load& load, Working& work) {
-  const Bytes staging = work.step("memory_staging", "checkpoint / nodes", load.checkpoint / load.nodes,
-                                  "Of a node: the copy that an asynchronous save writes.");
+  const Bytes staging =
+      work.step("memory_staging", "checkpoint / nodes", load.checkpoint / load.nodes,
+                "Of a node: the copy that an asynchronous save writes.");
   const Bytes ahead = work.step("memory_ahead", "depth * batch * decoded * gpus_per_node",
                                 *in.depth * *in.batch * *in.decoded * *in.gpus_per_node,
                                 "Of a node: batches read ahead.");
@@ -98,12 +99,13 @@ Tier plan_cache(const ClusterInputs& in, const Load& load, Working& work) {
             .size = say(count * *in.cache_capacity) + " a node",
             .rates = fmt::format("read {}, write {} a node", say(count * *in.cache_read_rate),
                                  say(count * *in.cache_write_rate)),
-            .devices = fmt::format("{:.0f} drives, {:.0f} a node", all, count),
+            .devices = fmt::format("drives: {:.0f}, {:.0f} a node", all, count),
             .headroom = headroom,
             .binds = drives.why,
             .next = fmt::format("a drive more in each node: {:.0f} drives", load.nodes)};
   if (in.cache_drive_price) {
-    work.step("cache_cost", "nodes * cache_drives * cache_drive_price", all * *in.cache_drive_price);
+    work.step("cache_cost", "nodes * cache_drives * cache_drive_price",
+              all * *in.cache_drive_price);
     tier.next += fmt::format(", {}", say(load.nodes * *in.cache_drive_price));
   }
   return tier;
@@ -115,14 +117,14 @@ Tier plan_filesystem(const ClusterInputs& in, const Load& load, Working& work) {
   const BytesPerSecond writes = work.step("filesystem_writes", "checkpoint / filesystem_write_time",
                                           load.checkpoint / *in.filesystem_write_time);
   Largest targets;
-  targets.take(work.step("filesystem_targets_for_size",
-                         "ceil(filesystem_size / filesystem_target_capacity)",
-                         round_up(size / *in.filesystem_target_capacity)),
-               "capacity");
-  targets.take(work.step("filesystem_targets_for_writes",
-                         "ceil(filesystem_writes / filesystem_target_rate)",
-                         round_up(writes / *in.filesystem_target_rate)),
-               "writes of a save");
+  targets.take(
+      work.step("filesystem_targets_for_size", "ceil(filesystem_size / filesystem_target_capacity)",
+                round_up(size / *in.filesystem_target_capacity)),
+      "capacity");
+  targets.take(
+      work.step("filesystem_targets_for_writes", "ceil(filesystem_writes / filesystem_target_rate)",
+                round_up(writes / *in.filesystem_target_rate)),
+      "writes of a save");
   const double count = work.step("filesystem_targets", fmt::format("{}", targets.count),
                                  targets.count, "The larger of both.");
   const BytesPerSecond rate = count * *in.filesystem_target_rate;
@@ -132,9 +134,8 @@ Tier plan_filesystem(const ClusterInputs& in, const Load& load, Working& work) {
             .holds = fmt::format("{} saves", *in.filesystem_checkpoints),
             .size = say(count * *in.filesystem_target_capacity),
             .rates = say(rate),
-            .devices = fmt::format("{:.0f} targets", count),
-            .headroom =
-                std::min(count * *in.filesystem_target_capacity / size, rate / writes),
+            .devices = fmt::format("targets: {:.0f}", count),
+            .headroom = std::min(count * *in.filesystem_target_capacity / size, rate / writes),
             .binds = targets.why,
             .next = fmt::format("a target more: {}", say(*in.filesystem_target_rate))};
   if (in.filesystem_target_price) {
@@ -146,17 +147,18 @@ Tier plan_filesystem(const ClusterInputs& in, const Load& load, Working& work) {
 }
 
 Tier plan_objects(const ClusterInputs& in, Working& work) {
-  const BytesPerSecond rate = work.step("objects_reads", "dataset / objects_fill_time",
-                                        *in.dataset / *in.objects_fill_time,
-                                        "To fill the caches before the first epoch.");
-  const double at_once = work.step("objects_requests_at_once", "ceil(objects_reads / "
+  const BytesPerSecond rate =
+      work.step("objects_reads", "dataset / objects_fill_time", *in.dataset / *in.objects_fill_time,
+                "To fill the caches before the first epoch.");
+  const double at_once = work.step("objects_requests_at_once",
+                                   "ceil(objects_reads / "
                                    "objects_request_rate)",
                                    round_up(rate / *in.objects_request_rate));
   Tier tier{.name = "object store",
             .holds = "dataset",
             .size = say(*in.dataset),
             .rates = "read " + say(rate),
-            .devices = fmt::format("{:.0f} requests at once", at_once),
+            .devices = fmt::format("requests at once: {:.0f}", at_once),
             .headroom = at_once * *in.objects_request_rate / rate,
             .binds = "filling the caches",
             .next = fmt::format("half the time to fill: {:.0f} requests", 2 * at_once)};
@@ -164,27 +166,28 @@ Tier plan_objects(const ClusterInputs& in, Working& work) {
     work.step("objects_fill_cost", "ceil(dataset / objects_request) * objects_get_price / 1000",
               round_up(*in.dataset / *in.objects_request) / 1000 * *in.objects_get_price);
   if (in.objects_storage_price)
-    tier.devices += fmt::format(", {} a month",
-                                say(work.step("objects_cost_per_month",
-                                              "dataset / GB * objects_storage_price",
-                                              *in.dataset / kGigabyte * *in.objects_storage_price)));
+    tier.devices +=
+        fmt::format(", {} a month",
+                    say(work.step("objects_cost_per_month", "dataset / GB * objects_storage_price",
+                                  *in.dataset / kGigabyte * *in.objects_storage_price)));
   return tier;
 }
 
 /// Saves against failures, as in interval.cc.
 void add_goodput(const ClusterInputs& in, const Load& load, Working& work) {
-  const Seconds mtbf =
-      work.step("failures", "gpu_mtbf / gpus", *in.gpu_mtbf / *in.gpus, "One comes after this.");
+  const Seconds mtbf = work.step("between_failures", "gpu_mtbf / gpus", *in.gpu_mtbf / *in.gpus,
+                                 "One comes after this.");
   const Seconds stall = load.checkpoint / (*in.gpus * *in.link_rate);
-  work.step("young", "sqrt(2 * stall * failures)", mtbf * std::sqrt(2 * (stall / mtbf)),
+  work.step("young", "sqrt(2 * stall * between_failures)", mtbf * std::sqrt(2 * (stall / mtbf)),
             "The interval that the stall alone would suggest; endurance and the write time forbid "
             "it where it is short.");
   const double goodput =
       *in.interval / (mtbf * std::exp((*in.restart + *in.cache_write_time) / mtbf) *
                       std::expm1((stall + std::max(*in.interval, *in.cache_write_time)) / mtbf));
   work.step("goodput",
-            "interval / (failures * exp((restart + cache_write_time) / failures) * (exp((stall + "
-            "max(interval, cache_write_time)) / failures) - 1))",
+            "interval / (between_failures * exp((restart + cache_write_time) / between_failures) * "
+            "(exp((stall + "
+            "max(interval, cache_write_time)) / between_failures) - 1))",
             Share{goodput});
   if (in.price)
     work.step("lost_per_day", "gpus * price * day * (1 - goodput)",
@@ -203,10 +206,9 @@ Status compute(const ClusterInputs& in, Working& work) {
     work.row({tier.name, tier.holds, tier.size, tier.rates, tier.devices,
               fmt::format("{:.2f} x", tier.headroom), tier.binds, tier.next});
   // The store grows with its bill: no number of devices binds it.
-  const Tier& least = *std::min_element(std::begin(tiers), std::end(tiers) - 1,
-                                        [](const Tier& a, const Tier& b) {
-                                          return a.headroom < b.headroom;
-                                        });
+  const Tier& least =
+      *std::min_element(std::begin(tiers), std::end(tiers) - 1,
+                        [](const Tier& a, const Tier& b) { return a.headroom < b.headroom; });
   work.binds(least.headroom < 1
                  ? fmt::format("{}: it is too small, it has {:.2f} of what {} needs.", least.name,
                                least.headroom, least.binds)
@@ -224,8 +226,9 @@ const Kind& cluster_kind() {
   static const Kind kind = with_function<In>(
       {.name = "cluster",
        .question = "Which tiers of storage do N GPUs need?",
-       .about = "Memory, an NVMe cache in each node, a shared filesystem and an object store: sizes, "
-                "rates, devices, which tier binds, what the next step costs.",
+       .about =
+           "Memory, an NVMe cache in each node, a shared filesystem and an object store: sizes, "
+           "rates, devices, which tier binds, what the next step costs.",
        .examples = {"--example > workload.toml", "workload.toml"},
        .fields =
            {field("gpus", &In::gpus, "GPUs of the job.").required().in(Range::whole),
@@ -277,8 +280,10 @@ const Kind& cluster_kind() {
                 .otherwise("8MiB"),
             field("objects_request_rate", &In::objects_request_rate, "Rate of one request.")
                 .required(),
-            field("objects_storage_price", &In::objects_storage_price, "Price of a GB for a month."),
-            field("objects_get_price", &In::objects_get_price, "Price of 1,000 reads.")}},
+            field("objects_storage_price", &In::objects_storage_price,
+                  "Price of a GB for a month."),
+            field("objects_get_price", &In::objects_get_price, "Price of 1,000 reads.")},
+       .results = {"reads", "checkpoint", "cache_drives", "filesystem_targets", "goodput"}},
       cluster);
   return kind;
 }

@@ -28,9 +28,9 @@ std::size_t add_device(const Device& device, const Kind& kind, std::vector<Setti
 Result<const Device*> find_device(const std::vector<Device>& devices, std::string_view name) {
   const auto found = std::ranges::find(devices, name, &Device::name);
   if (found != devices.end()) return &*found;
-  return Status(Code::invalid_argument,
-                fmt::format("from: there is no device \"{}\"; `stoker plan devices` lists them",
-                            name));
+  return Status(
+      Code::invalid_argument,
+      fmt::format("from: there is no device \"{}\"; `stoker plan devices` lists them", name));
 }
 
 }  // namespace

@@ -30,9 +30,10 @@ Status compute(const EnduranceInputs& in, Working& work) {
     }
   }
   work.binds(fmt::format("Endurance: {} a day against {} that are left.", say(daily), say(left)));
-  work.change(fmt::format("Life grows with the drives that share the writes: {} with twice as many. "
-                          "Half the saves, or half their bytes, also double it.",
-                          format_quantity(2 * life.count(), Unit::seconds)));
+  work.change(
+      fmt::format("Life grows with the drives that share the writes: {} with twice as many. "
+                  "Half the saves, or half their bytes, also double it.",
+                  format_quantity(2 * life.count(), Unit::seconds)));
   return {};
 }
 
@@ -42,28 +43,30 @@ const Kind& endurance_kind() {
   static const Kind kind = with_function<EnduranceInputs>(
       {.name = "endurance",
        .question = "How long will my SSDs live?",
-       .about = "TBW, the rated endurance, counts bytes that the host writes: the maker has allowed "
-                "for write amplification, which here only says what the flash itself sees.",
+       .about =
+           "TBW, the rated endurance, counts bytes that the host writes: the maker has allowed "
+           "for write amplification, which here only says what the flash itself sees.",
        .examples = {"--size 140GB --writes 48/d --tbw 700TB --capacity 4TB --time 90d "
                     "--write-amplification 1.5",
                     "--size 980GB --writes 2/h --drives 8 --from samsung-pm9d3a-7.68tb"},
-       .fields =
-           {field("size", &EnduranceInputs::size, "Bytes that the host writes each time.")
-                .required(),
-            field("writes", &EnduranceInputs::writes, "How often: 48/d, 2/h.").required(),
-            field("tbw", &EnduranceInputs::tbw, "Rated endurance of one drive, in bytes: 700TB.")
-                .required(),
-            field("drives", &EnduranceInputs::drives, "Drives that share the writes evenly.")
-                .otherwise("1"),
-            field("capacity", &EnduranceInputs::capacity, "Capacity of one drive."),
-            field("used", &EnduranceInputs::used,
-                  "Endurance that is used up now (\"Percentage Used\" of smartctl).")
-                .in(Range::zero_too)
-                .otherwise("0%"),
-            field("time", &EnduranceInputs::time, "Time to look ahead."),
-            field("write_amplification", &EnduranceInputs::write_amplification,
-                  "Bytes written to flash for each byte of the host.")
-                .in(Range::above_one)}},
+       .fields = {field("size", &EnduranceInputs::size, "Bytes that the host writes each time.")
+                      .required(),
+                  field("writes", &EnduranceInputs::writes, "How often: 48/d, 2/h.").required(),
+                  field("tbw", &EnduranceInputs::tbw,
+                        "Rated endurance of one drive, in bytes: 700TB.")
+                      .required(),
+                  field("drives", &EnduranceInputs::drives, "Drives that share the writes evenly.")
+                      .otherwise("1"),
+                  field("capacity", &EnduranceInputs::capacity, "Capacity of one drive."),
+                  field("used", &EnduranceInputs::used,
+                        "Endurance that is used up now (\"Percentage Used\" of smartctl).")
+                      .in(Range::zero_too)
+                      .otherwise("0%"),
+                  field("time", &EnduranceInputs::time, "Time to look ahead."),
+                  field("write_amplification", &EnduranceInputs::write_amplification,
+                        "Bytes written to flash for each byte of the host.")
+                      .in(Range::above_one)},
+       .results = {"written_per_day", "life", "used_after"}},
       endurance);
   return kind;
 }

@@ -12,14 +12,13 @@ Status compute(const EpochInputs& in, Working& work) {
     return refuse_field("dataset", "is what samples and sample say: give one of them");
   if (in.time.has_value() == in.rate.has_value())
     return refuse_field("time", "give either time, to learn the rate, or rate, to learn the time");
-  const Bytes size = in.dataset
-                         ? *in.dataset
-                         : work.step("size", "samples * sample", *in.samples * *in.sample);
+  const Bytes size =
+      in.dataset ? *in.dataset : work.step("size", "samples * sample", *in.samples * *in.sample);
   const std::string_view name = in.dataset ? "dataset" : "size";
   if (in.rate) {
     const Seconds time = work.step("epoch", fmt::format("{} / rate", name), size / *in.rate);
-    work.binds(fmt::format("The rate: {} read once at {} take {}.", say(size), say(*in.rate),
-                           say(time)));
+    work.binds(
+        fmt::format("The rate: {} read once at {} take {}.", say(size), say(*in.rate), say(time)));
   } else {
     const BytesPerSecond rate =
         work.step("needed", fmt::format("{} / time", name), size / *in.time);
@@ -44,7 +43,8 @@ const Kind& epoch_kind() {
                   field("dataset", &EpochInputs::dataset, "Bytes of all of them."),
                   field("time", &EpochInputs::time, "Time in which all are read once."),
                   field("rate", &EpochInputs::rate, "Rate at which they are read."),
-                  field("gpus", &EpochInputs::gpus, "GPUs that share the work.")}},
+                  field("gpus", &EpochInputs::gpus, "GPUs that share the work.")},
+       .results = {"needed", "gpu_rate", "epoch"}},
       epoch);
   return kind;
 }

@@ -38,8 +38,9 @@ struct Model {
 };
 
 constexpr std::string_view kFormula =
-    " / (failures * exp((restart + unseen) / failures) * (exp((stall + max({0}, unseen)) / "
-    "failures) - 1))";
+    " / (between_failures * exp((restart + unseen) / between_failures) * (exp((stall + max({0}, "
+    "unseen)) / "
+    "between_failures) - 1))";
 
 std::string goodput_formula(std::string_view interval) {
   return std::string(interval) + fmt::format(fmt::runtime(kFormula), interval);
@@ -66,29 +67,31 @@ Status compute(const IntervalInputs& in, Working& work) {
   if (in.mtbf && in.gpu_mtbf)
     return refuse_field("mtbf", "is what gpu_mtbf and gpus say: give one of them");
   if (!in.mtbf && !(in.gpu_mtbf && in.gpus))
-    return refuse_field("mtbf", "is missing: give the mean time between failures of the job, like "
-                                "3h, or gpu_mtbf and gpus");
+    return refuse_field("mtbf",
+                        "is missing: give the mean time between failures of the job, like "
+                        "3h, or gpu_mtbf and gpus");
   const Seconds mtbf =
-      in.mtbf ? work.step("failures", "mtbf", *in.mtbf, "Mean time between failures.")
-              : work.step("failures", "gpu_mtbf / gpus", *in.gpu_mtbf / *in.gpus,
+      in.mtbf ? work.step("between_failures", "mtbf", *in.mtbf, "Mean time between failures.")
+              : work.step("between_failures", "gpu_mtbf / gpus", *in.gpu_mtbf / *in.gpus,
                           "Mean time between failures of the whole job.");
-  const Seconds stall = work.step("stall", in.blocked ? "blocked" : "save",
-                                  in.blocked ? *in.blocked : *in.save,
-                                  "How long a save stops the training.");
+  const Seconds stall =
+      work.step("stall", in.blocked ? "blocked" : "save", in.blocked ? *in.blocked : *in.save,
+                "How long a save stops the training.");
   const Seconds unseen =
       work.step("unseen", "max(0, save - stall)", std::max(Seconds{0}, *in.save - stall),
                 "How long a save is written in the background: a failure then undoes the interval "
                 "before it, too.");
   const Model model{.stall = stall, .unseen = unseen, .mtbf = mtbf, .restart = *in.restart};
   const double ratio = stall / (2.0 * mtbf);
-  const Seconds young = work.step("young", "sqrt(2 * stall * failures)",
+  const Seconds young = work.step("young", "sqrt(2 * stall * between_failures)",
                                   mtbf * std::sqrt(2 * (stall / mtbf)));
   const Seconds daly =
       ratio < 1 ? work.step("daly",
-                            "young * (1 + sqrt(stall / (2 * failures)) / 3 + stall / (2 * "
-                            "failures) / 9) - stall",
+                            "young * (1 + sqrt(stall / (2 * between_failures)) / 3 + stall / (2 * "
+                            "between_failures) / 9) - stall",
                             young * (1 + std::sqrt(ratio) / 3 + ratio / 9) - stall)
-                : work.step("daly", "failures", mtbf, "Saving takes longer than a failure comes.");
+                : work.step("daly", "between_failures", mtbf,
+                            "Saving takes longer than a failure comes.");
   const Seconds best = work.step("best", "argmax(goodput)", model.best(),
                                  "Numerically, from the formula of goodput below.");
   std::vector<Plot::Line> marks;
@@ -117,13 +120,13 @@ Status compute(const IntervalInputs& in, Working& work) {
               std::max(1.0, std::floor(best / *in.step)),
               "saver.due(step, every_steps=...) in Python.");
   const Share lost_to_restarts{1 - std::exp((Seconds{0} - *in.restart) / mtbf)};
-  work.binds(best <= unseen * 1.000001
-                 ? "The save: it must be durable before the next one begins."
-                 : fmt::format("The stall of {} against a failure every {}.", say(stall),
-                               say(mtbf)));
-  work.change(fmt::format("A quarter of the stall halves the interval, and with it the repeated "
-                          "work. Restarts alone cost {}, at any interval.",
-                          say(lost_to_restarts)));
+  work.binds(best <= unseen * 1.000001 ? "The save: it must be durable before the next one begins."
+                                       : fmt::format("The stall of {} against a failure every {}.",
+                                                     say(stall), say(mtbf)));
+  work.change(
+      fmt::format("A quarter of the stall halves the interval, and with it the repeated "
+                  "work. Restarts alone cost {}, at any interval.",
+                  say(lost_to_restarts)));
   work.plot(plot_of(model, best, marks));
   return {};
 }
@@ -134,30 +137,32 @@ const Kind& interval_kind() {
   static const Kind kind = with_function<IntervalInputs>(
       {.name = "interval",
        .question = "How often should I save?",
-       .about = "The best training time between two saves: by Young, by Daly, and numerically; and "
-                "the goodput, the share of time that is kept work. save and blocked are what the log "
-                "of a Checkpointer says: written in, and blocked.",
+       .about =
+           "The best training time between two saves: by Young, by Daly, and numerically; and "
+           "the goodput, the share of time that is kept work. save and blocked are what the log "
+           "of a Checkpointer says: written in, and blocked.",
        .examples = {"--save 60s --mtbf 3h --restart 300s",
                     "--save 20s --blocked 0.3s --gpus 16384 --gpu-mtbf 50000h --step 5s",
                     "--save 60s --mtbf 3h --interval 2h --gpus 512 --price 3USD/h --plot "
                     "goodput.svg"},
-       .fields =
-           {field("save", &IntervalInputs::save,
-                  "Time from the beginning of a save until it is durable.")
-                .required(),
-            field("blocked", &IntervalInputs::blocked,
-                  "Time for which a save stops the training (default: all of save)."),
-            field("mtbf", &IntervalInputs::mtbf, "Mean time between failures of the job."),
-            field("gpus", &IntervalInputs::gpus, "GPUs of the job."),
-            field("gpu_mtbf", &IntervalInputs::gpu_mtbf,
-                  "Mean time between failures that one GPU, with its node, causes."),
-            field("restart", &IntervalInputs::restart,
-                  "Time from a failure until training continues.")
-                .in(Range::zero_too)
-                .otherwise("5min"),
-            field("interval", &IntervalInputs::interval, "Your own interval, to compare."),
-            field("step", &IntervalInputs::step, "Time of a training step."),
-            field("price", &IntervalInputs::price, "Price of a GPU.")}},
+       .fields = {field("save", &IntervalInputs::save,
+                        "Time from the beginning of a save until it is durable.")
+                      .required(),
+                  field("blocked", &IntervalInputs::blocked,
+                        "Time for which a save stops the training (default: all of save)."),
+                  field("mtbf", &IntervalInputs::mtbf, "Mean time between failures of the job."),
+                  field("gpus", &IntervalInputs::gpus, "GPUs of the job."),
+                  field("gpu_mtbf", &IntervalInputs::gpu_mtbf,
+                        "Mean time between failures that one GPU, with its node, causes."),
+                  field("restart", &IntervalInputs::restart,
+                        "Time from a failure until training continues.")
+                      .in(Range::zero_too)
+                      .otherwise("5min"),
+                  field("interval", &IntervalInputs::interval, "Your own interval, to compare."),
+                  field("step", &IntervalInputs::step, "Time of a training step."),
+                  field("price", &IntervalInputs::price, "Price of a GPU.")},
+       .results = {"best", "goodput_best", "goodput_own", "gain_per_day", "every_steps"},
+       .has_plot = true},
       interval);
   return kind;
 }

@@ -15,10 +15,9 @@ Status compute(const IopsInputs& in, Working& work) {
     return refuse_field(in.files ? "metadata_rate" : "files",
                         "is missing: files and metadata_rate belong together");
   if (in.files) {
-    const Seconds time =
-        work.step("metadata_time", "files * file_operations / metadata_rate",
-                  *in.files * *in.file_operations / *in.metadata_rate,
-                  "An epoch cannot be shorter, whatever the bandwidth.");
+    const Seconds time = work.step("metadata_time", "files * file_operations / metadata_rate",
+                                   *in.files * *in.file_operations / *in.metadata_rate,
+                                   "An epoch cannot be shorter, whatever the bandwidth.");
     work.binds(fmt::format("Metadata takes {} in each epoch.",
                            format_quantity(time.count(), Unit::seconds)));
   } else {
@@ -49,7 +48,8 @@ const Kind& iops_kind() {
                   "Metadata operations for each: open, stat, close.")
                 .otherwise("3"),
             field("metadata_rate", &IopsInputs::metadata_rate,
-                  "Operations that the metadata servers do.")}},
+                  "Operations that the metadata servers do.")},
+       .results = {"iops", "requests_at_once", "drives", "metadata_time"}},
       iops);
   return kind;
 }

@@ -8,8 +8,8 @@ namespace {
 Status compute(const ObjectsInputs& in, Working& work) {
   if (*in.request > *in.object)
     return refuse_field("request", "is larger than object: a request reads a part of one object");
-  const double objects = work.step("objects", "ceil(dataset / object)",
-                                   round_up(*in.dataset / *in.object));
+  const double objects =
+      work.step("objects", "ceil(dataset / object)", round_up(*in.dataset / *in.object));
   const double gets = work.step("gets", "epochs * objects * ceil(object / request)",
                                 *in.epochs * objects * round_up(*in.object / *in.request));
   if (in.rate) {
@@ -17,16 +17,17 @@ Status compute(const ObjectsInputs& in, Working& work) {
     work.step("requests_at_once", "ceil(rate / request_rate)",
               round_up(*in.rate / *in.request_rate),
               "One request gives no more than request_rate; connections are added for the rest.");
-    const double prefixes = work.step("prefixes", "ceil(gets_per_second / prefix_gets)",
-                                      round_up(often / *in.prefix_gets),
-                                      "Over which the keys are spread.");
-    work.binds(prefixes > 1 ? fmt::format("Requests: {} are more than one prefix serves.",
-                                          say(often))
-                            : "Connections: one prefix serves these requests.");
+    const double prefixes =
+        work.step("prefixes", "ceil(gets_per_second / prefix_gets)",
+                  round_up(often / *in.prefix_gets), "Over which the keys are spread.");
+    work.binds(prefixes > 1
+                   ? fmt::format("Requests: {} are more than one prefix serves.", say(often))
+                   : "Connections: one prefix serves these requests.");
   } else {
     work.binds("Money: give a rate for requests and connections.");
   }
-  const Money reading = work.step("get_cost", "gets * get_price / 1000", gets / 1000 * *in.get_price);
+  const Money reading =
+      work.step("get_cost", "gets * get_price / 1000", gets / 1000 * *in.get_price);
   work.step("put_cost", "objects * put_price / 1000", objects / 1000 * *in.put_price,
             "Once, objects of one part each.");
   work.step("storage_cost_per_month", "dataset / GB * storage_price",
@@ -34,9 +35,10 @@ Status compute(const ObjectsInputs& in, Working& work) {
   work.step("transfer_cost", "epochs * dataset / GB * transfer_price",
             *in.epochs * (*in.dataset / kGigabyte) * *in.transfer_price,
             "For what leaves the region; nothing inside it.");
-  work.change(fmt::format("Requests of twice the size halve the requests and {}; single samples as "
-                          "objects multiply them.",
-                          say(reading)));
+  work.change(
+      fmt::format("Requests of twice the size halve the requests and {}; single samples as "
+                  "objects multiply them.",
+                  say(reading)));
   return {};
 }
 
@@ -72,7 +74,8 @@ const Kind& objects_kind() {
                   "Price of a GB that leaves the region.")
                 .in(Range::zero_too)
                 .otherwise("0USD")},
-       .devices = {"aws-s3-standard"}},
+       .devices = {"aws-s3-standard"},
+       .results = {"requests_at_once", "prefixes", "get_cost", "storage_cost_per_month"}},
       objects);
   return kind;
 }

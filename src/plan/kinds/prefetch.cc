@@ -9,20 +9,21 @@ Status compute(const PrefetchInputs& in, Working& work) {
   const Bytes one = work.step("batch_size", "batch * decoded", *in.batch * *in.decoded);
   const Bytes ahead = work.step("ahead", "depth * batch_size", *in.depth * one,
                                 "Of one queue: all of Stoker's loader, or one worker of torch.");
-  const Bytes all = work.step("total", "ahead * workers * processes",
-                              ahead * *in.workers * *in.processes,
-                              "On one node, for all workers of all its processes.");
+  const Bytes all =
+      work.step("total", "ahead * workers * processes", ahead * *in.workers * *in.processes,
+                "On one node, for all workers of all its processes.");
   if (in.memory) {
     const Share part = work.step("part", "total / memory", Share{all / *in.memory});
-    work.binds(part.of_one > 1 ? fmt::format("Memory: {} do not fit in {}.", say(all),
-                                             say(*in.memory))
-                               : fmt::format("Nothing: {} of the memory.", say(part)));
+    work.binds(part.of_one > 1
+                   ? fmt::format("Memory: {} do not fit in {}.", say(all), say(*in.memory))
+                   : fmt::format("Nothing: {} of the memory.", say(part)));
   } else {
     work.binds(fmt::format("The product: {:.0f} batches of {}.",
                            *in.depth * *in.workers * *in.processes, say(one)));
   }
-  work.change("uint8 instead of float32 is a quarter; one queue for all workers divides by their "
-              "number.");
+  work.change(
+      "uint8 instead of float32 is a quarter; one queue for all workers divides by their "
+      "number.");
   return {};
 }
 
@@ -44,7 +45,8 @@ const Kind& prefetch_kind() {
                 .otherwise("1"),
             field("processes", &PrefetchInputs::processes, "Processes of a node: one for each GPU.")
                 .otherwise("1"),
-            field("memory", &PrefetchInputs::memory, "Memory of the node.")}},
+            field("memory", &PrefetchInputs::memory, "Memory of the node.")},
+       .results = {"total", "part"}},
       prefetch);
   return kind;
 }

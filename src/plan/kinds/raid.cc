@@ -12,10 +12,9 @@ Status compute(const RaidInputs& in, Working& work) {
   const BytesPerSecond slowest =
       in.slowest_rate ? std::min(*in.slowest_rate, *in.read_rate) : *in.read_rate;
   const BytesPerSecond drives =
-      in.slowest_rate
-          ? work.step("drives_rate", "drives * min(read_rate, slowest_rate)", *in.drives * slowest,
-                      "Every stripe waits for the slowest drive.")
-          : work.step("drives_rate", "drives * read_rate", *in.drives * slowest);
+      in.slowest_rate ? work.step("drives_rate", "drives * min(read_rate, slowest_rate)",
+                                  *in.drives * slowest, "Every stripe waits for the slowest drive.")
+                      : work.step("drives_rate", "drives * read_rate", *in.drives * slowest);
   const bool link_binds = in.shared_rate && *in.shared_rate < drives;
   if (in.shared_rate)
     work.step("array_rate", "min(drives_rate, shared_rate)", std::min(drives, *in.shared_rate));
@@ -23,20 +22,19 @@ Status compute(const RaidInputs& in, Working& work) {
             "A request of this size uses every drive once.");
   work.step("drives_per_request", "min(drives, ceil(request / stripe))",
             std::min(*in.drives, round_up(*in.request / *in.stripe)));
-  const double at_once = work.step("requests_at_once", "ceil(drives / drives_per_request)",
-                                   round_up(*in.drives / std::min(*in.drives, round_up(*in.request /
-                                                                             *in.stripe))),
-                                   "At least, to use every drive; more hide their latency.");
+  work.step("requests_at_once", "ceil(drives / drives_per_request)",
+            round_up(*in.drives / std::min(*in.drives, round_up(*in.request / *in.stripe))),
+            "At least, to use every drive; more hide their latency.");
   work.step("lost_in_a_year", "1 - (1 - yearly_failures) ** drives",
             Share{1 - std::pow(1 - in.yearly_failures->of_one, *in.drives)},
             "RAID-0 loses everything with one drive: for data that exists elsewhere.");
-  work.binds(link_binds ? fmt::format("The link: it takes {} of the drives' {}.",
-                                      say(*in.shared_rate), say(drives))
-                        : in.slowest_rate ? "The slowest drive." : "The drives.");
+  work.binds(link_binds        ? fmt::format("The link: it takes {} of the drives' {}.",
+                                             say(*in.shared_rate), say(drives))
+             : in.slowest_rate ? "The slowest drive."
+                               : "The drives.");
   work.change(link_binds ? "More drives do not help; a wider link does."
-                         : fmt::format("Each more drive adds {}, if {:.0f} requests or more are "
-                                       "under way.",
-                                       say(slowest), at_once));
+                         : fmt::format("Each more drive adds {}, if enough requests are under way.",
+                                       say(slowest)));
   return {};
 }
 
@@ -58,13 +56,15 @@ const Kind& raid_kind() {
                   field("slowest_rate", &RaidInputs::slowest_rate, "Rate of the slowest drive."),
                   field("shared_rate", &RaidInputs::shared_rate,
                         "Rate of what all drives share: a PCIe switch, a controller, a NIC."),
-                  field("stripe", &RaidInputs::stripe, "Bytes on one drive before the next (chunk).")
+                  field("stripe", &RaidInputs::stripe,
+                        "Bytes on one drive before the next (chunk).")
                       .otherwise("512KiB"),
                   field("request", &RaidInputs::request, "Bytes of one request.").otherwise("4MiB"),
                   field("yearly_failures", &RaidInputs::yearly_failures,
                         "Chance that one drive fails in a year.")
                       .in(Range::zero_too)
-                      .otherwise("1%")}},
+                      .otherwise("1%")},
+       .results = {"drives_rate", "array_rate", "lost_in_a_year"}},
       raid);
   return kind;
 }

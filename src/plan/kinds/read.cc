@@ -46,16 +46,16 @@ const Kind& read_kind() {
        .examples = {"--gpus 8 --batch 256 --sample 130KB --step 200ms",
                     "--gpus 512 --batch 4 --sample 8KiB --step 2s",
                     "--gpus 8 --from mlperf-unet3d-h100 --fed 12GB/s"},
-       .fields = {field("gpus", &ReadInputs::gpus, "GPUs that read.").required(),
-                  field("batch", &ReadInputs::batch, "Samples that each GPU takes in a step.")
-                      .required(),
-                  field("sample", &ReadInputs::sample, "Bytes of a sample as it is stored.")
-                      .required(),
-                  field("step", &ReadInputs::step, "Time of a training step.").required(),
-                  field("request", &ReadInputs::request, "Bytes of one read of a shard.")
-                      .otherwise("4MiB"),
-                  field("fed", &ReadInputs::fed, "Rate that the storage has, for all GPUs."),
-                  field("read_rate", &ReadInputs::read_rate, "Read rate of one drive.")}},
+       .fields =
+           {field("gpus", &ReadInputs::gpus, "GPUs that read.").required(),
+            field("batch", &ReadInputs::batch, "Samples that each GPU takes in a step.").required(),
+            field("sample", &ReadInputs::sample, "Bytes of a sample as it is stored.").required(),
+            field("step", &ReadInputs::step, "Time of a training step.").required(),
+            field("request", &ReadInputs::request, "Bytes of one read of a shard.")
+                .otherwise("4MiB"),
+            field("fed", &ReadInputs::fed, "Rate that the storage has, for all GPUs."),
+            field("read_rate", &ReadInputs::read_rate, "Read rate of one drive.")},
+       .results = {"needed", "file_operations_per_second", "drives", "busy"}},
       read);
   return kind;
 }

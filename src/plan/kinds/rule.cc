@@ -40,7 +40,8 @@ const Kind& rule_kind() {
        .fields = {field("flops", &RuleInputs::flops, "Rate of one GPU, dense.").required(),
                   field("gpus", &RuleInputs::gpus, "GPUs.").otherwise("1"),
                   field("read_rate", &RuleInputs::read_rate, "Read rate of one drive."),
-                  field("needed", &RuleInputs::needed, "What the training really reads.")}},
+                  field("needed", &RuleInputs::needed, "What the training really reads.")},
+       .results = {"rule_rate", "drives", "drives_needed", "factor"}},
       rule);
   return kind;
 }

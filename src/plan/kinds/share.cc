@@ -14,10 +14,9 @@ Status compute(const ShareInputs& in, Working& work) {
       work.step("aggregate", "targets * target_rate", *in.targets * *in.target_rate);
   const BytesPerSecond fair = work.step("share", "aggregate / clients", all / *in.clients,
                                         "Of each client, if its files lie on all targets.");
-  const BytesPerSecond file =
-      work.step("one_file_share", "stripes * target_rate / clients",
-                *in.stripes * *in.target_rate / *in.clients,
-                "Of each client, if all read the same file.");
+  const BytesPerSecond file = work.step("one_file_share", "stripes * target_rate / clients",
+                                        *in.stripes * *in.target_rate / *in.clients,
+                                        "Of each client, if all read the same file.");
   BytesPerSecond alone = *in.stripes * *in.target_rate;
   if (in.nic_rate) {
     alone = std::min(alone, *in.nic_rate);
@@ -48,14 +47,15 @@ const Kind& share_kind() {
        .examples = {"--targets 40 --target-rate 4GB/s --clients 100",
                     "--targets 40 --from lustre-oss-nvme --clients 100 --stripes 8 --nic-rate "
                     "50GB/s"},
-       .fields = {field("targets", &ShareInputs::targets, "Storage targets.").required(),
-                  field("target_rate", &ShareInputs::target_rate, "Rate of one target.").required(),
-                  field("clients", &ShareInputs::clients, "Clients that are busy at once.")
-                      .required(),
-                  field("stripes", &ShareInputs::stripes, "Targets that a file is striped over.")
-                      .otherwise("1")
-                      .in(Range::above_one),
-                  field("nic_rate", &ShareInputs::nic_rate, "Rate of a client's network.")}},
+       .fields =
+           {field("targets", &ShareInputs::targets, "Storage targets.").required(),
+            field("target_rate", &ShareInputs::target_rate, "Rate of one target.").required(),
+            field("clients", &ShareInputs::clients, "Clients that are busy at once.").required(),
+            field("stripes", &ShareInputs::stripes, "Targets that a file is striped over.")
+                .otherwise("1")
+                .in(Range::above_one),
+            field("nic_rate", &ShareInputs::nic_rate, "Rate of a client's network.")},
+       .results = {"share", "one_file_share", "alone"}},
       share);
   return kind;
 }

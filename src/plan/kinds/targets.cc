@@ -20,8 +20,9 @@ Status compute(const TargetsInputs& in, Working& work) {
     write_name = "writes";
   }
   if (!writes && !in.read_load && !in.stored)
-    return refuse_field("read_load", "is missing: give it, or write_load, or write_size and "
-                                     "write_time, or stored");
+    return refuse_field("read_load",
+                        "is missing: give it, or write_load, or write_size and "
+                        "write_time, or stored");
   double count = 0;
   std::string largest;
   const auto need = [&](std::string_view name, std::string_view formula, double targets,
@@ -44,8 +45,8 @@ Status compute(const TargetsInputs& in, Working& work) {
          round_up(*in.stored / *in.target_capacity), "capacity");
   if (in.stored && !in.target_capacity)
     return refuse_field("target_capacity", "is missing: stored needs it");
-  const double targets = work.step("targets", fmt::format("{}", count), count,
-                                   "The largest of these.");
+  const double targets =
+      work.step("targets", fmt::format("{}", count), count, "The largest of these.");
   if (in.target_price) work.step("price", "targets * target_price", targets * *in.target_price);
   if (in.dataset && in.read_load)
     work.step("epoch", "dataset / read_load", *in.dataset / *in.read_load,
@@ -54,11 +55,11 @@ Status compute(const TargetsInputs& in, Working& work) {
                          say(*in.target_rate)));
   if (in.write_size) {
     work.change(fmt::format("Twice the time for the writes, {}, needs {:.0f} targets for them.",
-                            say(2 * *in.write_time),
-                            round_up(*writes / 2 / *in.target_rate)));
+                            say(2 * *in.write_time), round_up(*writes / 2 / *in.target_rate)));
   }
-  work.change("Count the rate that a target keeps up with its redundancy: with 8+2 parity the "
-              "drives write 1.25 times as much.");
+  work.change(
+      "Count the rate that a target keeps up with its redundancy: with 8+2 parity the "
+      "drives write 1.25 times as much.");
   return {};
 }
 
@@ -72,17 +73,19 @@ const Kind& targets_kind() {
        .examples = {"--read-load 102.4MB/s --write-size 2TB --write-time 10s --target-rate 4GB/s "
                     "--dataset 20TB",
                     "--read-load 160GB/s --target-rate 7GB/s"},
-       .fields =
-           {field("read_load", &TargetsInputs::read_load, "Rate of all reads (plan read)."),
-            field("write_load", &TargetsInputs::write_load, "Rate of all writes."),
-            field("write_size", &TargetsInputs::write_size, "Bytes of a checkpoint, instead."),
-            field("write_time", &TargetsInputs::write_time, "Time in which it is written."),
-            field("target_rate", &TargetsInputs::target_rate, "Rate of one target or drive.")
-                .required(),
-            field("stored", &TargetsInputs::stored, "Bytes that have to fit."),
-            field("target_capacity", &TargetsInputs::target_capacity, "Capacity of one target."),
-            field("dataset", &TargetsInputs::dataset, "Bytes of an epoch, for its time."),
-            field("target_price", &TargetsInputs::target_price, "Price of one target.")}},
+       .fields = {field("read_load", &TargetsInputs::read_load, "Rate of all reads (plan read)."),
+                  field("write_load", &TargetsInputs::write_load, "Rate of all writes."),
+                  field("write_size", &TargetsInputs::write_size,
+                        "Bytes of a checkpoint, instead."),
+                  field("write_time", &TargetsInputs::write_time, "Time in which it is written."),
+                  field("target_rate", &TargetsInputs::target_rate, "Rate of one target or drive.")
+                      .required(),
+                  field("stored", &TargetsInputs::stored, "Bytes that have to fit."),
+                  field("target_capacity", &TargetsInputs::target_capacity,
+                        "Capacity of one target."),
+                  field("dataset", &TargetsInputs::dataset, "Bytes of an epoch, for its time."),
+                  field("target_price", &TargetsInputs::target_price, "Price of one target.")},
+       .results = {"targets", "price", "epoch"}},
       targets);
   return kind;
 }

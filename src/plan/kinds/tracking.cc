@@ -49,7 +49,8 @@ const Kind& tracking_kind() {
                 .otherwise("0B")
                 .in(Range::zero_too),
             field("time", &TrackingInputs::time, "Time in which the points come."),
-            field("storage_price", &TrackingInputs::storage_price, "Price of a GB for a month.")}},
+            field("storage_price", &TrackingInputs::storage_price, "Price of a GB for a month.")},
+       .results = {"total", "storage_cost_per_month"}},
       tracking);
   return kind;
 }

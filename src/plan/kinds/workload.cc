@@ -74,7 +74,8 @@ Result<std::vector<Setting>> parse_workload(std::string_view text, const Kind& k
   std::vector<Setting> settings;
   for (const TomlTable& table : tables) {
     if (table.is_element)
-      return refuse(table.line, fmt::format("[[{}]]: a workload has tables like [cache]", table.name));
+      return refuse(table.line,
+                    fmt::format("[[{}]]: a workload has tables like [cache]", table.name));
     TableReader reader(table, kind, settings);
     for (const TomlEntry& entry : table.entries)
       if (entry.key != "device") STOKER_TRY(reader.add(entry));
