@@ -52,7 +52,8 @@ nb::tuple plan_answer(std::string kind, const Settings& settings, std::vector<st
                         .devices = std::move(devices),
                         .catalogue = std::move(catalogue),
                         .workload = std::move(workload)};
-  for (const auto& [name, text] : settings) request.settings.push_back({.name = name, .text = text});
+  for (const auto& [name, text] : settings)
+    request.settings.push_back({.name = name, .text = text});
   const plan::Answer answer = value_or_raise(plan::compute(request));
   std::optional<std::string> svg;
   if (answer.plot) svg = value_or_raise(plan::render_svg(answer));
@@ -88,11 +89,11 @@ void bind_plan(nb::module_& module) {
       },
       nb::sig("def plan_kinds() -> list[dict[str, typing.Any]]"),
       "Returns name, question and fields of every kind of plan.");
-  module.def("plan_answer", &plan_answer, "kind"_a, "settings"_a, "devices"_a, "catalogue"_a,
-             "workload"_a,
-             nb::sig("def plan_answer(kind: str, settings: Sequence[tuple[str, str]], devices: "
-                     "Sequence[str], catalogue: str, workload: str) -> tuple[str, str, str | None]"),
-             "Returns an answer as JSON, as text and, if it has a curve, as SVG.");
+  module.def(
+      "plan_answer", &plan_answer, "kind"_a, "settings"_a, "devices"_a, "catalogue"_a, "workload"_a,
+      nb::sig("def plan_answer(kind: str, settings: Sequence[tuple[str, str]], devices: "
+              "Sequence[str], catalogue: str, workload: str) -> tuple[str, str, str | None]"),
+      "Returns an answer as JSON, as text and, if it has a curve, as SVG.");
   module.def("plan_devices", &plan_devices, "catalogue"_a,
              nb::sig("def plan_devices(catalogue: str) -> list[dict[str, typing.Any]]"),
              "Returns the devices of a catalogue, then Stoker's.");

@@ -13,7 +13,7 @@ double parsed(std::string_view text, Unit unit) {
   return count.ok() ? *count : -1;
 }
 
-std::string why(std::string_view text, Unit unit) {
+std::string parse_error(std::string_view text, Unit unit) {
   const Result<double> count = parse_quantity(text, unit);
   return count.ok() ? "" : std::string(count.status().message());
 }
@@ -36,30 +36,33 @@ TEST(QuantityText, every_unit_is_read_as_people_write_it) {
 }
 
 TEST(QuantityText, a_refusal_says_what_the_text_is_instead) {
-  EXPECT_EQ(why("130KB/s", Unit::bytes),
+  EXPECT_EQ(parse_error("130KB/s", Unit::bytes),
             "\"130KB/s\" is a rate of bytes; give a size, like 130KB or 4MiB");
-  EXPECT_EQ(why("130", Unit::bytes), "\"130\" has no unit; give a size, like 130KB or 4MiB");
-  EXPECT_EQ(why("5s", Unit::bytes_per_second),
+  EXPECT_EQ(parse_error("130", Unit::bytes),
+            "\"130\" has no unit; give a size, like 130KB or 4MiB");
+  EXPECT_EQ(parse_error("5s", Unit::bytes_per_second),
             "\"5s\" is a time; give a rate of bytes, like 6.5GB/s");
-  EXPECT_EQ(why("5GB", Unit::bytes_per_second),
+  EXPECT_EQ(parse_error("5GB", Unit::bytes_per_second),
             "\"5GB\" is a size; give a rate of bytes, like 6.5GB/s");
-  EXPECT_EQ(why("3USD", Unit::money_per_second),
+  EXPECT_EQ(parse_error("3USD", Unit::money_per_second),
             "\"3USD\" is an amount of money; give a price of time, like 3USD/h");
-  EXPECT_EQ(why("-1s", Unit::seconds), "\"-1s\" is negative; give a time, like 200ms, 60s or 2h");
-  EXPECT_EQ(why("70B", Unit::number), "\"70B\" is a size; give a number, like 8, 0.5, 70e9 or 2M");
+  EXPECT_EQ(parse_error("-1s", Unit::seconds),
+            "\"-1s\" is negative; give a time, like 200ms, 60s or 2h");
+  EXPECT_EQ(parse_error("70B", Unit::number),
+            "\"70B\" is a size; give a number, like 8, 0.5, 70e9 or 2M");
 }
 
 TEST(QuantityText, refuses_everything_that_is_not_a_plain_number) {
   for (const char* text :
        {"nan", "inf", "1e999", "0x10", "", " ", "1 000", "1,000", "+1", "1.", ".5", "1e", "one"}) {
-    EXPECT_NE(why(text, Unit::number), "") << text;
-    EXPECT_NE(why(text, Unit::share), "") << text;
-    EXPECT_NE(why(text, Unit::bytes), "") << text;
-    EXPECT_NE(why(text, Unit::money), "") << text;
+    EXPECT_NE(parse_error(text, Unit::number), "") << text;
+    EXPECT_NE(parse_error(text, Unit::share), "") << text;
+    EXPECT_NE(parse_error(text, Unit::bytes), "") << text;
+    EXPECT_NE(parse_error(text, Unit::money), "") << text;
   }
-  EXPECT_NE(why("4K", Unit::bytes).find("KiB (powers of 1024)"), std::string::npos);
-  EXPECT_NE(why("99999999999PB", Unit::bytes).find("too large"), std::string::npos);
-  EXPECT_EQ(why("\x1b[31m", Unit::number).find('\x1b'), std::string::npos);
+  EXPECT_NE(parse_error("4K", Unit::bytes).find("KiB (powers of 1024)"), std::string::npos);
+  EXPECT_NE(parse_error("99999999999PB", Unit::bytes).find("too large"), std::string::npos);
+  EXPECT_EQ(parse_error("\x1b[31m", Unit::number).find('\x1b'), std::string::npos);
 }
 
 TEST(QuantityText, five_digits_and_both_kinds_of_gigabytes) {

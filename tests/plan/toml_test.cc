@@ -7,7 +7,7 @@
 namespace stoker::plan {
 namespace {
 
-std::string why(std::string_view text) {
+std::string toml_error(std::string_view text) {
   const Result<std::vector<TomlTable>> tables = parse_toml(text, "f");
   return tables.ok() ? "" : std::string(tables.status().message());
 }
@@ -31,13 +31,13 @@ TEST(TomlTest, reads_tables_arrays_of_tables_strings_and_numbers) {
 }
 
 TEST(TomlTest, an_error_names_the_line) {
-  EXPECT_EQ(why("a = 1\nb 2\n"),
+  EXPECT_EQ(toml_error("a = 1\nb 2\n"),
             "f, line 2: expected key = value, with a key of letters, digits, \"_\" and \"-\"");
-  EXPECT_EQ(why("a = 1\n\na = 2"), "f, line 3: duplicate key a");
-  EXPECT_EQ(why("[t]\n[t]\n"), "f, line 2: [t] again");
-  EXPECT_EQ(why("[[t]]\n[t]\n"), "f, line 2: [t] again");
-  EXPECT_EQ(why("a = \"x"), "f, line 1: the string has no closing quote");
-  EXPECT_EQ(why("a = 1 2"),
+  EXPECT_EQ(toml_error("a = 1\n\na = 2"), "f, line 3: duplicate key a");
+  EXPECT_EQ(toml_error("[t]\n[t]\n"), "f, line 2: [t] again");
+  EXPECT_EQ(toml_error("[[t]]\n[t]\n"), "f, line 2: [t] again");
+  EXPECT_EQ(toml_error("a = \"x"), "f, line 1: the string has no closing quote");
+  EXPECT_EQ(toml_error("a = 1 2"),
             "f, line 1: text after the value; one \"key = value\" or [table] for each line");
 }
 
@@ -53,11 +53,11 @@ TEST(TomlTest, refuses_what_it_does_not_support_and_what_is_hostile) {
                            "a = 1_",   "a = \"\\u0041\"",
                            "= 1",      "a = 2026-11-19T00:00:00",
                            "\x01",     "a = \"\x7f\""})
-    EXPECT_NE(why(text), "") << text;
-  EXPECT_EQ(why("a = \"\xff\""), "f: not UTF-8");
-  EXPECT_EQ(why(std::string(kTomlBytesMax + 1, '#')), "f: larger than 1 MiB");
-  EXPECT_EQ(why(std::string_view("a = 1\0", 6)), "f, line 1: a control character");
-  EXPECT_NE(why(std::string(100'000, '[')), "");
+    EXPECT_NE(toml_error(text), "") << text;
+  EXPECT_EQ(toml_error("a = \"\xff\""), "f: not UTF-8");
+  EXPECT_EQ(toml_error(std::string(kTomlBytesMax + 1, '#')), "f: larger than 1 MiB");
+  EXPECT_EQ(toml_error(std::string_view("a = 1\0", 6)), "f, line 1: a control character");
+  EXPECT_NE(toml_error(std::string(100'000, '[')), "");
 }
 
 }  // namespace
