@@ -129,7 +129,11 @@ class Calculator:
             (name, _text(name, value)) for name, value in fields.items() if value is not None
         ]
         content, text, svg = _native.plan_answer(
-            self.__name__, settings, names, _file("catalogue", catalogue), _file("workload", workload)
+            self.__name__,
+            settings,
+            names,
+            _file("catalogue", catalogue),
+            _file("workload", workload),
         )
         return Answer(text, json.loads(content), svg)
 
@@ -142,7 +146,9 @@ def _text(name: str, value: object) -> str:
         return value
     if isinstance(value, numbers.Real) and not isinstance(value, bool):
         return str(value)
-    raise TypeError(f"{name}: expected a text like '130KB', or a number, not {type(value).__name__}")
+    raise TypeError(
+        f"{name}: expected a text like '130KB', or a number, not {type(value).__name__}"
+    )
 
 
 def _file(name: str, path: str | os.PathLike[str] | None) -> str:

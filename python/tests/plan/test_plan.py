@@ -66,10 +66,16 @@ EXAMPLES = [
     plan.stall(gpus=512, price="3USD/h", busy="80%", busy_after="95%"),
     plan.rule(flops="16000TFLOP/s", read_rate="7GB/s", needed="10GB/s"),
     plan.prefetch(depth=4, batch=256, decoded="602112B", workers=8, memory="64GiB"),
-    plan.objects(dataset="20TB", object="256MiB", rate="10GB/s", epochs=3, transfer_price="0.09USD"),
+    plan.objects(
+        dataset="20TB", object="256MiB", rate="10GB/s", epochs=3, transfer_price="0.09USD"
+    ),
     plan.path(storage_rate="40GB/s", nic_rate="50GB/s", memory_rate="60GB/s"),
     plan.iops(
-        rate="1.3312GB/s", request="130KB", read_iops="900000/s", files=14e6, metadata_rate="50000/s"
+        rate="1.3312GB/s",
+        request="130KB",
+        read_iops="900000/s",
+        files=14e6,
+        metadata_rate="50000/s",
     ),
     plan.tracking(runs=1000, metrics=50, steps=1e5, every=10, artifacts=3, artifact="2GB"),
 ]

@@ -26,7 +26,8 @@ Examples:
   stoker plan cliff --size 140GB --from example-qlc-4tb
   stoker plan targets --write-size 2TB --write-time 10s --target-rate 4GB/s
   stoker plan stall --gpus 512 --price 3USD/h --stall 60s --stalls 4/h --time 7d
-  stoker plan cluster --example > workload.toml; stoker plan cluster workload.toml)";
+  stoker plan cluster --example > workload.toml
+  stoker plan cluster workload.toml)";
 
 }  // namespace
 

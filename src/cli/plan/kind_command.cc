@@ -93,10 +93,23 @@ std::string help_of(const plan::Field& field) {
   return help;
 }
 
+/// The command line, broken before an option where it would be too long.
+std::string wrapped(std::string_view line) {
+  constexpr std::size_t kColumns = 76;
+  std::string text = "\n  ";
+  while (line.size() > kColumns) {
+    const std::size_t cut = line.rfind(" --", kColumns);
+    if (cut == std::string_view::npos || cut == 0) break;
+    text.append(line.substr(0, cut)).append(" \\\n     ");
+    line.remove_prefix(cut);
+  }
+  return text.append(line);
+}
+
 std::string footer_of(const plan::Kind& kind) {
   std::string footer = "Examples:";
   for (const std::string_view example : kind.examples)
-    footer += fmt::format("\n  stoker plan {} {}", kind.name, example);
+    footer += wrapped(fmt::format("stoker plan {} {}", kind.name, example));
   return footer + "\n\nExit status: 0 calculated, 1 failed, 2 misused.";
 }
 

@@ -26,6 +26,7 @@ Result<std::vector<plan::Setting>> measure_storage(const std::string& directory,
   DiskBenchOptions options{.path = directory,
                            .size_bytes = std::uint64_t{256} << 20,
                            .time_per_case = std::chrono::milliseconds(120),
+                           .policy = AccessPolicy{.cache = CachePolicy::automatic},
                            .only = {CaseKind::seq_write, CaseKind::seq_read, CaseKind::rand_read}};
   STOKER_ASSIGN(options.engine, choose_engine(""));
   ProgressLine line(context, false);

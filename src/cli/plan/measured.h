@@ -11,7 +11,8 @@
 
 namespace stoker::cli {
 
-/// Measures the storage under `directory` as `stoker bench disk --quick` does, and returns
+/// Measures the storage under `directory` as `stoker bench disk --quick --policy automatic` does,
+/// past the page cache where that is possible, and returns
 /// read_rate, write_rate and read_iops with "measured in DIR" as their origin. Takes some seconds;
 /// the files are removed.
 Result<std::vector<plan::Setting>> measure_storage(const std::string& directory, Context& context);

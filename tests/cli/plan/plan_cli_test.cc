@@ -142,9 +142,10 @@ TEST(PlanCliTest, a_plot_is_written_as_a_file_and_never_over_something_else) {
 
 TEST(PlanCliTest, measured_rates_take_the_place_of_the_catalogue) {
   const TempDir dir;
-  const Ran ran = plan("checkpoint --size 10GB --from samsung-pm9a3-7.68tb --read-rate 1GB/s "
-                       "--json --measure " +
-                       dir.path());
+  const Ran ran = plan(
+      "checkpoint --size 10GB --from samsung-pm9a3-7.68tb --read-rate 1GB/s "
+      "--json --measure " +
+      dir.path());
   ASSERT_EQ(ran.exit_code, 0) << ran.err;
   const json inputs = json::parse(ran.out)["inputs"];
   EXPECT_TRUE(inputs["write_rate"]["origin"].get<std::string>().starts_with("measured in "));
