@@ -156,7 +156,7 @@ def _file(name: str, path: str | os.PathLike[str] | None) -> str:
         return ""
     if not Path(path).is_file():
         raise FileNotFoundError(f"{name}: {os.fspath(path)} is not a file")
-    with open(path, "rb") as file:
+    with Path(path).open("rb") as file:
         content = file.read(_FILE_BYTES_MAX + 1)
     try:
         return content.decode()
