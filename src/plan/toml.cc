@@ -104,6 +104,7 @@ class Reader {
     if (rest_.starts_with("\"\"\"")) return refuse("a string of several lines is not supported");
     rest_.remove_prefix(1);
     while (!rest_.empty() && rest_.front() != '"') {
+      if (rest_.front() == '\t') return refuse("a tab in a string");  // messages quote it
       if (rest_.front() == '\\') {
         rest_.remove_prefix(1);
         if (!rest_.starts_with('"') && !rest_.starts_with('\\'))

@@ -8,8 +8,8 @@
 ///     [[ssd]]                  an array of tables: may come again
 ///
 /// Keys and names of tables are bare: letters, digits, "_" and "-". A string may have the escapes
-/// \" and \\. Everything else of TOML (dotted and quoted keys, arrays, inline tables, dates,
-/// multi-line and literal strings) is refused with a message that says so.
+/// \" and \\, and no tabs. Everything else of TOML (dotted and quoted keys, arrays, inline tables,
+/// dates, multi-line and literal strings) is refused with a message that says so.
 #pragma once
 
 #include <cstddef>

@@ -16,6 +16,9 @@
 namespace stoker::cli {
 namespace {
 
+/// The kind that has too many fields to type: they come from a file.
+constexpr std::string_view kFileKind = "cluster";
+
 /// The options of one kind, as they were typed.
 struct Typed {
   const plan::Kind* kind = nullptr;
@@ -71,6 +74,11 @@ Status write_plot(const plan::Answer& answer, const std::string& path) {
 
 Status run(const Typed& typed, Context& context) {
   if (typed.example) return write_out(context, plan::example_workload());
+  const auto is_typed = [](const auto& field) { return field.second.has_value(); };
+  if (typed.kind->name == kFileKind && !typed.workload &&
+      std::ranges::none_of(typed.fields, is_typed))
+    return Status(Code::invalid_argument,
+                  "WORKLOAD is missing: `stoker plan cluster --example` prints one to start from");
   plan::Request request{.kind = std::string(typed.kind->name), .devices = typed.devices};
   for (const auto& [name, text] : typed.fields)
     if (text) request.settings.push_back({.name = name, .text = *text});
@@ -127,7 +135,7 @@ void add_plan_kind_command(Command& parent, Context& context, const plan::Kind& 
   const auto typed = std::make_shared<Typed>();
   typed->kind = &kind;
   Command* command = parent.add_subcommand(std::string(kind.name), std::string(kind.question));
-  const bool has_workload = kind.name == "cluster";
+  const bool has_workload = kind.name == kFileKind;
   if (has_workload) {
     command->add_option("WORKLOAD", typed->workload, "Workload file (TOML); see --example.")
         ->as_path();

@@ -119,6 +119,8 @@ Status compute(const IntervalInputs& in, Working& work) {
     work.step("every_steps", "max(1, floor(best / step))",
               std::max(1.0, std::floor(best / *in.step)),
               "saver.due(step, every_steps=...) in Python.");
+  if (most < 0.01)
+    work.binds("Failures: hardly any work is kept, because one comes before a save is durable.");
   const Share lost_to_restarts{1 - std::exp((Seconds{0} - *in.restart) / mtbf)};
   work.binds(best <= unseen * 1.000001 ? "The save: it must be durable before the next one begins."
                                        : fmt::format("The stall of {} against a failure every {}.",

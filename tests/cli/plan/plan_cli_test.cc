@@ -82,6 +82,7 @@ TEST(PlanCliTest, a_refusal_is_one_line_that_names_the_option) {
   refused("read --batch 256", {"--gpus: is missing"});
   refused("read --from nothing", {"--from: there is no device", "stoker plan devices"});
   refused("checkpoint --parameters 1 --optimizer lion", {"--optimizer"});
+  refused("cluster", {"WORKLOAD is missing", "--example"});
 }
 
 TEST(PlanCliTest, a_cluster_is_designed_from_a_file_and_options_precede_it) {
