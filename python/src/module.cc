@@ -47,6 +47,7 @@ NB_MODULE(_native, module) {
   // and so may the frames of an uncaught exception, a daemon thread, and a forked child.
   nb::set_leak_warnings(false);
   stoker::python::bind_errors(module);
+  stoker::python::bind_plan(module);
   stoker::python::bind_probe(module);
   stoker::python::bind_dataset(module);
   stoker::python::bind_tokens(module);

@@ -17,7 +17,7 @@ if not sys.platform.startswith("linux"):
         "A container or a virtual machine with Linux will do."
     )
 
-from stoker import io
+from stoker import io, plan
 from stoker._checkpoint.checkpointer import Checkpointer
 from stoker._checkpoint.load import Loaded, load
 from stoker._checkpoint.ranks.job import JobConflict
@@ -103,6 +103,7 @@ __all__ = [
     "load",
     "merge_pack",
     "pack",
+    "plan",
     "probe",
     "profile",
     "sweep_workers",

@@ -1,6 +1,7 @@
 from collections.abc import Mapping, Sequence
 import enum
 import os
+from typing import Any
 
 import numpy
 
@@ -30,6 +31,15 @@ class CorruptError(ValueError):
     offset: int | None
     key: str | None
     tensor: str | None
+
+def plan_kinds() -> list[dict[str, Any]]:
+    """Returns name, question and fields of every kind of plan."""
+
+def plan_answer(kind: str, settings: Sequence[tuple[str, str]], devices: Sequence[str], catalogue: str, workload: str) -> tuple[str, str, str | None]:
+    """Returns an answer as JSON, as text and, if it has a curve, as SVG."""
+
+def plan_devices(catalogue: str) -> list[dict[str, Any]]:
+    """Returns the devices of a catalogue, then Stoker's."""
 
 class StorageProbe:
     """The capabilities of the storage under one directory."""

@@ -125,6 +125,7 @@ int run(int argc, char** argv) {
   add_index_command(line.top(), context);
   add_ls_command(line.top(), context);
   add_pack_command(line.top(), context);
+  add_plan_command(line.top(), context);
   add_stats_command(line.top(), context);
   add_stream_command(line.top(), context);
   add_tune_command(line.top(), context);

@@ -15,6 +15,7 @@ void add_help_command(Command& stoker, Context& context);
 void add_index_command(Command& stoker, Context& context);
 void add_ls_command(Command& stoker, Context& context);
 void add_pack_command(Command& stoker, Context& context);
+void add_plan_command(Command& stoker, Context& context);
 void add_stats_command(Command& stoker, Context& context);
 void add_stream_command(Command& stoker, Context& context);
 void add_tune_command(Command& stoker, Context& context);

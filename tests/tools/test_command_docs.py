@@ -169,3 +169,16 @@ def test_every_command_about_the_doctor_runs(page: PageRunner) -> None:
     output = page.run(text.replace(" /data", " ./data").replace(" /ckpt", " ./ckpt"))
     assert "io_uring" in output
     assert '"findings"' in output
+
+
+def test_every_block_about_planning_runs_and_draws_the_plots_of_the_page(page: PageRunner) -> None:
+    output = page.run((DOCS / "planning.md").read_text())
+    for part in (
+        "  needed = 1.3312 GB/s",
+        "measured in .",
+        "NVMe cache",
+        "drives_rate = 23.6 GB/s",
+    ):
+        assert part in output
+    for name in ("goodput.svg", "cliff.svg"):
+        assert Path(name).read_text() == (DOCS / "plots" / name).read_text()

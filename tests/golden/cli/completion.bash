@@ -33,6 +33,25 @@ _stoker() {
       "stoker index" | \
       "stoker ls" | \
       "stoker pack" | \
+      "stoker plan" | \
+      "stoker plan read" | \
+      "stoker plan checkpoint" | \
+      "stoker plan interval" | \
+      "stoker plan endurance" | \
+      "stoker plan cliff" | \
+      "stoker plan targets" | \
+      "stoker plan stall" | \
+      "stoker plan cluster" | \
+      "stoker plan epoch" | \
+      "stoker plan raid" | \
+      "stoker plan share" | \
+      "stoker plan path" | \
+      "stoker plan objects" | \
+      "stoker plan iops" | \
+      "stoker plan prefetch" | \
+      "stoker plan rule" | \
+      "stoker plan tracking" | \
+      "stoker plan devices" | \
       "stoker stats" | \
       "stoker stream" | \
       "stoker tune" | \
@@ -43,7 +62,7 @@ _stoker() {
   case $command in
   "stoker")
     options='-h --help --json --version'
-    words='bench cat checkpoint completion convert doctor help index ls pack stats stream tune verify'
+    words='bench cat checkpoint completion convert doctor help index ls pack plan stats stream tune verify'
     ;;
   "stoker bench")
     options='-h --help'
@@ -184,6 +203,138 @@ _stoker() {
     case $before in
     --classes | --schema | --tokenizer | --merge) options= files=1 ;;
     --format | --samples-per-shard | --shard-size | --threads | --shuffle-seed | --prefix | --task | --from | --dtype | --sequence-length | --columns | --where | --key | --json-columns | --rename | --datasets | --field | --database | --eod | --text-field) options= files= ;;
+    esac
+    ;;
+  "stoker plan")
+    options='-h --help'
+    words='read checkpoint interval endurance cliff targets stall cluster epoch raid share path objects iops prefetch rule tracking devices'
+    ;;
+  "stoker plan read")
+    options='-h --help --gpus --batch --sample --step --request --fed --read-rate --from --measure --catalogue --json'
+    case $before in
+    --measure | --catalogue) options= files=1 ;;
+    --gpus | --batch | --sample | --step | --request | --fed | --read-rate | --from) options= files= ;;
+    esac
+    ;;
+  "stoker plan checkpoint")
+    options='-h --help --parameters --precision --optimizer --bytes-per-parameter --size --drives --write-rate --read-rate --links --link-rate --interval --gpus --price --from --measure --catalogue --json'
+    case $before in
+    --precision) options= files= words='fp32 bf16 fp16 fp8' ;;
+    --optimizer) options= files= words='none sgd momentum adam' ;;
+    --measure | --catalogue) options= files=1 ;;
+    --parameters | --bytes-per-parameter | --size | --drives | --write-rate | --read-rate | --links | --link-rate | --interval | --gpus | --price | --from) options= files= ;;
+    esac
+    ;;
+  "stoker plan interval")
+    options='-h --help --save --blocked --mtbf --gpus --gpu-mtbf --restart --interval --step --price --from --catalogue --plot --json'
+    case $before in
+    --catalogue | --plot) options= files=1 ;;
+    --save | --blocked | --mtbf | --gpus | --gpu-mtbf | --restart | --interval | --step | --price | --from) options= files= ;;
+    esac
+    ;;
+  "stoker plan endurance")
+    options='-h --help --size --writes --tbw --drives --capacity --used --time --write-amplification --from --catalogue --json'
+    case $before in
+    --catalogue) options= files=1 ;;
+    --size | --writes | --tbw | --drives | --capacity | --used | --time | --write-amplification | --from) options= files= ;;
+    esac
+    ;;
+  "stoker plan cliff")
+    options='-h --help --size --cache --fast-rate --drain-rate --slow-rate --from --catalogue --plot --json'
+    case $before in
+    --catalogue | --plot) options= files=1 ;;
+    --size | --cache | --fast-rate | --drain-rate | --slow-rate | --from) options= files= ;;
+    esac
+    ;;
+  "stoker plan targets")
+    options='-h --help --read-load --write-load --write-size --write-time --target-rate --stored --target-capacity --dataset --target-price --from --catalogue --json'
+    case $before in
+    --catalogue) options= files=1 ;;
+    --read-load | --write-load | --write-size | --write-time | --target-rate | --stored | --target-capacity | --dataset | --target-price | --from) options= files= ;;
+    esac
+    ;;
+  "stoker plan stall")
+    options='-h --help --gpus --price --stall --times --stalls --time --busy --busy-after --from --catalogue --json'
+    case $before in
+    --catalogue) options= files=1 ;;
+    --gpus | --price | --stall | --times | --stalls | --time | --busy | --busy-after | --from) options= files= ;;
+    esac
+    ;;
+  "stoker plan cluster")
+    options='-h --help --example --gpus --gpus-per-node --batch --sample --decoded --step --depth --dataset --parameters --bytes-per-parameter --interval --gpu-mtbf --restart --life --link-rate --price --memory-capacity --cache-read-rate --cache-write-rate --cache-capacity --cache-tbw --cache-checkpoints --cache-write-time --cache-drive-price --filesystem-target-rate --filesystem-target-capacity --filesystem-checkpoints --filesystem-write-time --filesystem-target-price --objects-fill-time --objects-request --objects-request-rate --objects-storage-price --objects-get-price --from --measure --catalogue --json'
+    files=1
+    case $before in
+    --measure | --catalogue) options= files=1 ;;
+    --gpus | --gpus-per-node | --batch | --sample | --decoded | --step | --depth | --dataset | --parameters | --bytes-per-parameter | --interval | --gpu-mtbf | --restart | --life | --link-rate | --price | --memory-capacity | --cache-read-rate | --cache-write-rate | --cache-capacity | --cache-tbw | --cache-checkpoints | --cache-write-time | --cache-drive-price | --filesystem-target-rate | --filesystem-target-capacity | --filesystem-checkpoints | --filesystem-write-time | --filesystem-target-price | --objects-fill-time | --objects-request | --objects-request-rate | --objects-storage-price | --objects-get-price | --from) options= files= ;;
+    esac
+    ;;
+  "stoker plan epoch")
+    options='-h --help --samples --sample --dataset --time --rate --gpus --from --catalogue --json'
+    case $before in
+    --catalogue) options= files=1 ;;
+    --samples | --sample | --dataset | --time | --rate | --gpus | --from) options= files= ;;
+    esac
+    ;;
+  "stoker plan raid")
+    options='-h --help --drives --read-rate --slowest-rate --shared-rate --stripe --request --yearly-failures --from --measure --catalogue --json'
+    case $before in
+    --measure | --catalogue) options= files=1 ;;
+    --drives | --read-rate | --slowest-rate | --shared-rate | --stripe | --request | --yearly-failures | --from) options= files= ;;
+    esac
+    ;;
+  "stoker plan share")
+    options='-h --help --targets --target-rate --clients --stripes --nic-rate --from --catalogue --json'
+    case $before in
+    --catalogue) options= files=1 ;;
+    --targets | --target-rate | --clients | --stripes | --nic-rate | --from) options= files= ;;
+    esac
+    ;;
+  "stoker plan path")
+    options='-h --help --lanes --transfers --payload-bits --frame-bits --storage-rate --nic-rate --fabric-rate --memory-rate --from --catalogue --json'
+    case $before in
+    --catalogue) options= files=1 ;;
+    --lanes | --transfers | --payload-bits | --frame-bits | --storage-rate | --nic-rate | --fabric-rate | --memory-rate | --from) options= files= ;;
+    esac
+    ;;
+  "stoker plan objects")
+    options='-h --help --dataset --object --request --rate --epochs --request-rate --prefix-gets --get-price --put-price --storage-price --transfer-price --from --catalogue --json'
+    case $before in
+    --catalogue) options= files=1 ;;
+    --dataset | --object | --request | --rate | --epochs | --request-rate | --prefix-gets | --get-price | --put-price | --storage-price | --transfer-price | --from) options= files= ;;
+    esac
+    ;;
+  "stoker plan iops")
+    options='-h --help --rate --request --latency --read-iops --files --file-operations --metadata-rate --from --measure --catalogue --json'
+    case $before in
+    --measure | --catalogue) options= files=1 ;;
+    --rate | --request | --latency | --read-iops | --files | --file-operations | --metadata-rate | --from) options= files= ;;
+    esac
+    ;;
+  "stoker plan prefetch")
+    options='-h --help --depth --batch --decoded --workers --processes --memory --from --catalogue --json'
+    case $before in
+    --catalogue) options= files=1 ;;
+    --depth | --batch | --decoded | --workers | --processes | --memory | --from) options= files= ;;
+    esac
+    ;;
+  "stoker plan rule")
+    options='-h --help --flops --gpus --read-rate --needed --from --measure --catalogue --json'
+    case $before in
+    --measure | --catalogue) options= files=1 ;;
+    --flops | --gpus | --read-rate | --needed | --from) options= files= ;;
+    esac
+    ;;
+  "stoker plan tracking")
+    options='-h --help --runs --metrics --steps --every --point --artifacts --artifact --time --storage-price --from --catalogue --json'
+    case $before in
+    --catalogue) options= files=1 ;;
+    --runs | --metrics | --steps | --every | --point | --artifacts | --artifact | --time | --storage-price | --from) options= files= ;;
+    esac
+    ;;
+  "stoker plan devices")
+    options='-h --help --catalogue --print --json'
+    case $before in
+    --catalogue) options= files=1 ;;
     esac
     ;;
   "stoker stats")

@@ -14,6 +14,7 @@ _stoker() {
     'index:Build or show the index of a dataset, which locates every sample.'
     'ls:List the samples of a dataset.'
     'pack:Turn files into large shards, with checksums and an index.'
+    'plan:Calculate what storage must do, and what it costs, before it is bought or a job is started.'
     'stats:Show what is in a dataset: sizes, fields, classes, tokens.'
     'stream:Run the loader over a dataset: print rates and waits, or the keys in order.'
     'tune:Find the loader'\''s threads, depth and policy for this machine, by measuring.'
@@ -39,6 +40,7 @@ _stoker() {
     index) _stoker_index ;;
     ls) _stoker_ls ;;
     pack) _stoker_pack ;;
+    plan) _stoker_plan ;;
     stats) _stoker_stats ;;
     stream) _stoker_stream ;;
     tune) _stoker_tune ;;
@@ -346,6 +348,368 @@ _stoker_pack() {
     '--lines[With --tokenizer: treat each line of text as a document.]' \
     '--text-field=[With --tokenizer: field of JSONL that has the text (default: text).]:TEXT:' \
     '--merge=[Complete the dataset that the tasks have packed into this directory.]:TEXT:_files'
+}
+
+_stoker_plan() {
+  local curcontext="$curcontext" state line
+  local -a commands=(
+    'read:How fast must storage be for my GPUs?'
+    'checkpoint:How large and slow is my checkpoint, and what does saving cost?'
+    'interval:How often should I save?'
+    'endurance:How long will my SSDs live?'
+    'cliff:Which rate avoids the write cliff?'
+    'targets:How many storage targets or drives do I need?'
+    'stall:What does a stall cost?'
+    'cluster:Which tiers of storage do N GPUs need?'
+    'epoch:How long does reading the dataset take, or at which rate is it read in time?'
+    'raid:How fast, and how safe, are drives in RAID-0?'
+    'share:Which rate does one client get from shared storage?'
+    'path:What limits the way from storage to a GPU?'
+    'objects:What do S3 requests allow, and cost?'
+    'iops:How many requests, and how much metadata, does the data cost?'
+    'prefetch:How much memory does reading ahead take?'
+    'rule:What does the rule of 1 GB/s per 100 TFLOP/s say, beside my real need?'
+    'tracking:How much storage does experiment tracking take?'
+    'devices:List the catalogue of devices.'
+  )
+  _arguments -C \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '1:command:->command' \
+    '*::argument:->argument'
+  case $state in
+  command) _describe command commands ;;
+  argument)
+    case $words[1] in
+    read) _stoker_plan_read ;;
+    checkpoint) _stoker_plan_checkpoint ;;
+    interval) _stoker_plan_interval ;;
+    endurance) _stoker_plan_endurance ;;
+    cliff) _stoker_plan_cliff ;;
+    targets) _stoker_plan_targets ;;
+    stall) _stoker_plan_stall ;;
+    cluster) _stoker_plan_cluster ;;
+    epoch) _stoker_plan_epoch ;;
+    raid) _stoker_plan_raid ;;
+    share) _stoker_plan_share ;;
+    path) _stoker_plan_path ;;
+    objects) _stoker_plan_objects ;;
+    iops) _stoker_plan_iops ;;
+    prefetch) _stoker_plan_prefetch ;;
+    rule) _stoker_plan_rule ;;
+    tracking) _stoker_plan_tracking ;;
+    devices) _stoker_plan_devices ;;
+    esac ;;
+  esac
+}
+
+_stoker_plan_read() {
+  _arguments \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--gpus=[GPUs that read.]:TEXT:' \
+    '--batch=[Samples that each GPU takes in a step.]:TEXT:' \
+    '--sample=[Bytes of a sample as it is stored.]:TEXT:' \
+    '--step=[Time of a training step.]:TEXT:' \
+    '--request=[Bytes of one read of a shard (default: 4MiB).]:TEXT:' \
+    '--fed=[Rate that the storage has, for all GPUs.]:TEXT:' \
+    '--read-rate=[Read rate of one drive.]:TEXT:' \
+    '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
+    '--measure=[Measure the storage of this directory for some seconds, and use its rates.]:TEXT:_files' \
+    '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
+    '--json[Print one JSON object instead of text.]'
+}
+
+_stoker_plan_checkpoint() {
+  _arguments \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--parameters=[Parameters of the model: 70e9.]:TEXT:' \
+    '--precision=[Precision of the weights (default: bf16).]:{fp32,bf16,fp16,fp8}:(fp32 bf16 fp16 fp8)' \
+    '--optimizer=[Optimizer whose state is saved (default: adam).]:{none,sgd,momentum,adam}:(none sgd momentum adam)' \
+    '--bytes-per-parameter=[Bytes saved for a parameter, instead of precision and optimizer.]:TEXT:' \
+    '--size=[Bytes of the checkpoint, if known.]:TEXT:' \
+    '--drives=[Drives, or targets, written in parallel (default: 1).]:TEXT:' \
+    '--write-rate=[Sustained write rate of one.]:TEXT:' \
+    '--read-rate=[Read rate of one.]:TEXT:' \
+    '--links=[GPUs that copy to host memory in parallel (default: 1).]:TEXT:' \
+    '--link-rate=[Rate of one GPU to host memory.]:TEXT:' \
+    '--interval=[Training time between two saves.]:TEXT:' \
+    '--gpus=[GPUs that wait (default: 1).]:TEXT:' \
+    '--price=[Price of a GPU.]:TEXT:' \
+    '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
+    '--measure=[Measure the storage of this directory for some seconds, and use its rates.]:TEXT:_files' \
+    '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
+    '--json[Print one JSON object instead of text.]'
+}
+
+_stoker_plan_interval() {
+  _arguments \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--save=[Time from the beginning of a save until it is durable.]:TEXT:' \
+    '--blocked=[Time for which a save stops the training (default: all of save).]:TEXT:' \
+    '--mtbf=[Mean time between failures of the job.]:TEXT:' \
+    '--gpus=[GPUs of the job.]:TEXT:' \
+    '--gpu-mtbf=[Mean time between failures that one GPU, with its node, causes.]:TEXT:' \
+    '--restart=[Time from a failure until training continues (default: 5min).]:TEXT:' \
+    '--interval=[Your own interval, to compare.]:TEXT:' \
+    '--step=[Time of a training step.]:TEXT:' \
+    '--price=[Price of a GPU.]:TEXT:' \
+    '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
+    '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
+    '--plot=[Write the curve to this file, as SVG.]:TEXT:_files' \
+    '--json[Print one JSON object instead of text.]'
+}
+
+_stoker_plan_endurance() {
+  _arguments \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--size=[Bytes that the host writes each time.]:TEXT:' \
+    '--writes=[How often: 48/d, 2/h.]:TEXT:' \
+    '--tbw=[Rated endurance of one drive, in bytes: 700TB.]:TEXT:' \
+    '--drives=[Drives that share the writes evenly (default: 1).]:TEXT:' \
+    '--capacity=[Capacity of one drive.]:TEXT:' \
+    '--used=[Endurance that is used up now ("Percentage Used" of smartctl) (default: 0%).]:TEXT:' \
+    '--time=[Time to look ahead.]:TEXT:' \
+    '--write-amplification=[Bytes written to flash for each byte of the host.]:TEXT:' \
+    '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
+    '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
+    '--json[Print one JSON object instead of text.]'
+}
+
+_stoker_plan_cliff() {
+  _arguments \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--size=[Bytes written at once.]:TEXT:' \
+    '--cache=[Bytes that the cache takes.]:TEXT:' \
+    '--fast-rate=[Rate into the cache.]:TEXT:' \
+    '--drain-rate=[Rate at which the cache drains while it is written to, and alone.]:TEXT:' \
+    '--slow-rate=[Rate when the cache is full.]:TEXT:' \
+    '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
+    '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
+    '--plot=[Write the curve to this file, as SVG.]:TEXT:_files' \
+    '--json[Print one JSON object instead of text.]'
+}
+
+_stoker_plan_targets() {
+  _arguments \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--read-load=[Rate of all reads (plan read).]:TEXT:' \
+    '--write-load=[Rate of all writes.]:TEXT:' \
+    '--write-size=[Bytes of a checkpoint, instead.]:TEXT:' \
+    '--write-time=[Time in which it is written.]:TEXT:' \
+    '--target-rate=[Rate of one target or drive.]:TEXT:' \
+    '--stored=[Bytes that have to fit.]:TEXT:' \
+    '--target-capacity=[Capacity of one target.]:TEXT:' \
+    '--dataset=[Bytes of an epoch, for its time.]:TEXT:' \
+    '--target-price=[Price of one target.]:TEXT:' \
+    '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
+    '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
+    '--json[Print one JSON object instead of text.]'
+}
+
+_stoker_plan_stall() {
+  _arguments \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--gpus=[GPUs that wait (default: 1).]:TEXT:' \
+    '--price=[Price of one GPU, or of all if gpus is not given.]:TEXT:' \
+    '--stall=[How long they wait each time.]:TEXT:' \
+    '--times=[How many times.]:TEXT:' \
+    '--stalls=[How often, instead: 4/h.]:TEXT:' \
+    '--time=[For how long they come that often.]:TEXT:' \
+    '--busy=[Share of the time in which the GPUs work now.]:TEXT:' \
+    '--busy-after=[The same after a change.]:TEXT:' \
+    '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
+    '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
+    '--json[Print one JSON object instead of text.]'
+}
+
+_stoker_plan_cluster() {
+  _arguments \
+    ':WORKLOAD:_files' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--example[Print a workload file to start from.]' \
+    '--gpus=[GPUs of the job.]:TEXT:' \
+    '--gpus-per-node=[GPUs of a node (default: 8).]:TEXT:' \
+    '--batch=[Samples that each GPU takes in a step.]:TEXT:' \
+    '--sample=[Bytes of a sample as it is stored.]:TEXT:' \
+    '--decoded=[Bytes of a sample in memory.]:TEXT:' \
+    '--step=[Time of a training step.]:TEXT:' \
+    '--depth=[Batches read ahead for each GPU (default: 4).]:TEXT:' \
+    '--dataset=[Bytes of the dataset.]:TEXT:' \
+    '--parameters=[Parameters of the model.]:TEXT:' \
+    '--bytes-per-parameter=[Bytes saved for each of them (default: 14B).]:TEXT:' \
+    '--interval=[Training time between two saves (default: 30min).]:TEXT:' \
+    '--gpu-mtbf=[Mean time between failures that one GPU causes (default: 50000h).]:TEXT:' \
+    '--restart=[Time from a failure until training continues (default: 5min).]:TEXT:' \
+    '--life=[Time for which the drives must live (default: 1826d).]:TEXT:' \
+    '--link-rate=[Rate of one GPU to host memory.]:TEXT:' \
+    '--price=[Price of a GPU.]:TEXT:' \
+    '--memory-capacity=[Memory of a node.]:TEXT:' \
+    '--cache-read-rate=[Read rate of a drive.]:TEXT:' \
+    '--cache-write-rate=[Write rate of a drive.]:TEXT:' \
+    '--cache-capacity=[Capacity of a drive.]:TEXT:' \
+    '--cache-tbw=[Endurance of a drive, in bytes.]:TEXT:' \
+    '--cache-checkpoints=[Saves that the cache keeps (default: 2).]:TEXT:' \
+    '--cache-write-time=[Time in which a save is written (default: 60s).]:TEXT:' \
+    '--cache-drive-price=[Price of a drive.]:TEXT:' \
+    '--filesystem-target-rate=[Rate of a target.]:TEXT:' \
+    '--filesystem-target-capacity=[Capacity of a target.]:TEXT:' \
+    '--filesystem-checkpoints=[Saves that it keeps (default: 20).]:TEXT:' \
+    '--filesystem-write-time=[Time in which a save is copied to it (default: 10min).]:TEXT:' \
+    '--filesystem-target-price=[Price of a target.]:TEXT:' \
+    '--objects-fill-time=[Time in which the caches are filled (default: 4h).]:TEXT:' \
+    '--objects-request=[Bytes of a ranged read (default: 8MiB).]:TEXT:' \
+    '--objects-request-rate=[Rate of one request.]:TEXT:' \
+    '--objects-storage-price=[Price of a GB for a month.]:TEXT:' \
+    '--objects-get-price=[Price of 1,000 reads.]:TEXT:' \
+    '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
+    '--measure=[Measure the storage of this directory for some seconds, and use its rates.]:TEXT:_files' \
+    '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
+    '--json[Print one JSON object instead of text.]'
+}
+
+_stoker_plan_epoch() {
+  _arguments \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--samples=[Samples, or tokens, of the dataset.]:TEXT:' \
+    '--sample=[Bytes of one.]:TEXT:' \
+    '--dataset=[Bytes of all of them.]:TEXT:' \
+    '--time=[Time in which all are read once.]:TEXT:' \
+    '--rate=[Rate at which they are read.]:TEXT:' \
+    '--gpus=[GPUs that share the work.]:TEXT:' \
+    '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
+    '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
+    '--json[Print one JSON object instead of text.]'
+}
+
+_stoker_plan_raid() {
+  _arguments \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--drives=[Drives of the array.]:TEXT:' \
+    '--read-rate=[Rate of one drive.]:TEXT:' \
+    '--slowest-rate=[Rate of the slowest drive.]:TEXT:' \
+    '--shared-rate=[Rate of what all drives share: a PCIe switch, a controller, a NIC.]:TEXT:' \
+    '--stripe=[Bytes on one drive before the next (chunk) (default: 512KiB).]:TEXT:' \
+    '--request=[Bytes of one request (default: 4MiB).]:TEXT:' \
+    '--yearly-failures=[Chance that one drive fails in a year (default: 1%).]:TEXT:' \
+    '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
+    '--measure=[Measure the storage of this directory for some seconds, and use its rates.]:TEXT:_files' \
+    '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
+    '--json[Print one JSON object instead of text.]'
+}
+
+_stoker_plan_share() {
+  _arguments \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--targets=[Storage targets.]:TEXT:' \
+    '--target-rate=[Rate of one target.]:TEXT:' \
+    '--clients=[Clients that are busy at once.]:TEXT:' \
+    '--stripes=[Targets that a file is striped over (default: 1).]:TEXT:' \
+    '--nic-rate=[Rate of a client'\''s network.]:TEXT:' \
+    '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
+    '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
+    '--json[Print one JSON object instead of text.]'
+}
+
+_stoker_plan_path() {
+  _arguments \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--lanes=[PCIe lanes of the GPU (default: 16).]:TEXT:' \
+    '--transfers=[Transfers of a lane: 32e9/s.]:TEXT:' \
+    '--payload-bits=[Bits of data in a frame.]:TEXT:' \
+    '--frame-bits=[Bits of a frame.]:TEXT:' \
+    '--storage-rate=[Rate of the storage.]:TEXT:' \
+    '--nic-rate=[Rate of the NIC in bytes.]:TEXT:' \
+    '--fabric-rate=[This node'\''s part of the fabric.]:TEXT:' \
+    '--memory-rate=[Bandwidth of host memory.]:TEXT:' \
+    '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
+    '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
+    '--json[Print one JSON object instead of text.]'
+}
+
+_stoker_plan_objects() {
+  _arguments \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--dataset=[Bytes of the dataset.]:TEXT:' \
+    '--object=[Bytes of an object: a shard.]:TEXT:' \
+    '--request=[Bytes of a ranged read (default: 8MiB).]:TEXT:' \
+    '--rate=[Rate that the training needs.]:TEXT:' \
+    '--epochs=[How often all is read (default: 1).]:TEXT:' \
+    '--request-rate=[Rate of one request.]:TEXT:' \
+    '--prefix-gets=[Reads that one prefix serves.]:TEXT:' \
+    '--get-price=[Price of 1,000 reads.]:TEXT:' \
+    '--put-price=[Price of 1,000 writes.]:TEXT:' \
+    '--storage-price=[Price of a GB for a month.]:TEXT:' \
+    '--transfer-price=[Price of a GB that leaves the region (default: 0USD).]:TEXT:' \
+    '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
+    '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
+    '--json[Print one JSON object instead of text.]'
+}
+
+_stoker_plan_iops() {
+  _arguments \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--rate=[Rate that the training needs (plan read).]:TEXT:' \
+    '--request=[Bytes of a request.]:TEXT:' \
+    '--latency=[Latency of a request (default: 100us).]:TEXT:' \
+    '--read-iops=[Random reads of one drive.]:TEXT:' \
+    '--files=[Single files that are read in an epoch.]:TEXT:' \
+    '--file-operations=[Metadata operations for each: open, stat, close (default: 3).]:TEXT:' \
+    '--metadata-rate=[Operations that the metadata servers do.]:TEXT:' \
+    '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
+    '--measure=[Measure the storage of this directory for some seconds, and use its rates.]:TEXT:_files' \
+    '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
+    '--json[Print one JSON object instead of text.]'
+}
+
+_stoker_plan_prefetch() {
+  _arguments \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--depth=[Batches read ahead.]:TEXT:' \
+    '--batch=[Samples of a batch.]:TEXT:' \
+    '--decoded=[Bytes of a decoded sample.]:TEXT:' \
+    '--workers=[Workers that each read ahead (torch) (default: 1).]:TEXT:' \
+    '--processes=[Processes of a node: one for each GPU (default: 1).]:TEXT:' \
+    '--memory=[Memory of the node.]:TEXT:' \
+    '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
+    '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
+    '--json[Print one JSON object instead of text.]'
+}
+
+_stoker_plan_rule() {
+  _arguments \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--flops=[Rate of one GPU, dense.]:TEXT:' \
+    '--gpus=[GPUs (default: 1).]:TEXT:' \
+    '--read-rate=[Read rate of one drive.]:TEXT:' \
+    '--needed=[What the training really reads.]:TEXT:' \
+    '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
+    '--measure=[Measure the storage of this directory for some seconds, and use its rates.]:TEXT:_files' \
+    '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
+    '--json[Print one JSON object instead of text.]'
+}
+
+_stoker_plan_tracking() {
+  _arguments \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--runs=[Runs that are kept.]:TEXT:' \
+    '--metrics=[Metrics of a run.]:TEXT:' \
+    '--steps=[Steps of a run.]:TEXT:' \
+    '--every=[Steps between two points (default: 1).]:TEXT:' \
+    '--point=[Bytes of a point (default: 24B).]:TEXT:' \
+    '--artifacts=[Artifacts of a run (default: 0).]:TEXT:' \
+    '--artifact=[Bytes of an artifact (default: 0B).]:TEXT:' \
+    '--time=[Time in which the points come.]:TEXT:' \
+    '--storage-price=[Price of a GB for a month.]:TEXT:' \
+    '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
+    '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
+    '--json[Print one JSON object instead of text.]'
+}
+
+_stoker_plan_devices() {
+  _arguments \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
+    '--print[Print Stoker'\''s catalogue as a file.]' \
+    '--json[Print one JSON object for each device.]'
 }
 
 _stoker_stats() {

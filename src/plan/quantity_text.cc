@@ -1,0 +1,270 @@
+#include "plan/quantity_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <span>
+
+#include "base/unit_tables.h"
+#include "stoker/units.h"
+
+namespace stoker::plan {
+namespace {
+
+struct UnitText {
+  std::string_view symbol;   ///< In JSON.
+  std::string_view article;  ///< "a rate"
+  std::string_view example;
+};
+
+/// By Unit.
+constexpr std::array kUnitTexts = {
+    UnitText{"", "a number", "8, 0.5, 70e9 or 2M"},
+    UnitText{"1", "a share", "95%"},
+    UnitText{"B", "a size", "130KB or 4MiB"},
+    UnitText{"B/s", "a rate of bytes", "6.5GB/s"},
+    UnitText{"s", "a time", "200ms, 60s or 2h"},
+    UnitText{"1/s", "how often", "48/d or 3500/s"},
+    UnitText{"USD", "an amount of money", "25USD"},
+    UnitText{"USD/s", "a price of time", "3USD/h"},
+    UnitText{"FLOP/s", "a rate of computing", "989TFLOP/s"},
+    UnitText{"", "a word", "bf16"},
+};
+
+const UnitText& text_of(Unit unit) {
+  return kUnitTexts[static_cast<std::size_t>(unit)];
+}
+
+struct Prefix {
+  std::string_view name;
+  double factor;
+};
+constexpr std::array kPrefixes = {Prefix{"", 1},    Prefix{"k", 1e3},  Prefix{"M", 1e6},
+                                  Prefix{"G", 1e9}, Prefix{"T", 1e12}, Prefix{"P", 1e15},
+                                  Prefix{"E", 1e18}};
+constexpr std::array kPeriods = {Prefix{"s", 1}, Prefix{"min", 60}, Prefix{"h", 3600},
+                                 Prefix{"d", 86400}};
+
+const Prefix* find_prefix(std::span<const Prefix> prefixes, std::string_view name) {
+  const auto found = std::ranges::find(prefixes, name, &Prefix::name);
+  return found == prefixes.end() ? nullptr : &*found;
+}
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+/// Takes digits, a fraction and an exponent. Nothing for signs, "inf", "nan" and hexadecimal.
+std::optional<double> take_number(std::string_view& text) {
+  if (text.empty() || !is_digit(text.front())) return std::nullopt;
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || !std::isfinite(number)) return std::nullopt;
+  if (*(end - 1) == '.') return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return number;
+}
+
+void drop_space(std::string_view& text) {
+  if (text.size() > 1 && text.starts_with(' ')) text.remove_prefix(1);
+}
+
+std::optional<double> read_number(std::string_view text) {
+  const std::optional<double> number = take_number(text);
+  const Prefix* prefix = find_prefix(kPrefixes, text);
+  return number && prefix != nullptr ? std::optional(*number * prefix->factor) : std::nullopt;
+}
+
+std::optional<double> read_share(std::string_view text) {
+  const std::optional<double> number = take_number(text);
+  drop_space(text);
+  return number && text == "%" ? std::optional(*number / 100) : std::nullopt;
+}
+
+/// Sizes have a unit: "130" might be KB.
+std::optional<double> read_bytes(std::string_view text) {
+  if (text.empty() || is_digit(text.back())) return std::nullopt;
+  const Result<std::uint64_t> bytes = parse_bytes(text);
+  return bytes.ok() ? std::optional(static_cast<double>(*bytes)) : std::nullopt;
+}
+
+std::optional<double> read_rate(std::string_view text) {
+  const Result<std::uint64_t> rate = parse_rate(text);
+  return rate.ok() ? std::optional(static_cast<double>(*rate)) : std::nullopt;
+}
+
+std::optional<double> read_time(std::string_view text) {
+  const Result<nanoseconds> time = parse_duration(text);
+  return time.ok() ? std::optional(static_cast<double>(time->count()) / 1e9) : std::nullopt;
+}
+
+std::optional<double> read_often(std::string_view text) {
+  const std::optional<double> number = take_number(text);
+  if (!number || !text.starts_with('/')) return std::nullopt;
+  const Prefix* period = find_prefix(kPeriods, text.substr(1));
+  return period == nullptr ? std::nullopt : std::optional(*number / period->factor);
+}
+
+std::optional<double> read_money(std::string_view text) {
+  const bool has_sign = text.starts_with('$');
+  if (has_sign) text.remove_prefix(1);
+  const std::optional<double> number = take_number(text);
+  if (has_sign) return number && text.empty() ? number : std::nullopt;
+  drop_space(text);
+  return number && (text == "USD" || text == "$") ? number : std::nullopt;
+}
+
+std::optional<double> read_price(std::string_view text) {
+  const std::size_t slash = text.rfind('/');
+  if (slash == std::string_view::npos) return std::nullopt;
+  const std::optional<double> money = read_money(text.substr(0, slash));
+  const Prefix* period = find_prefix(kPeriods, text.substr(slash + 1));
+  return money && period != nullptr ? std::optional(*money / period->factor) : std::nullopt;
+}
+
+std::optional<double> read_flops(std::string_view text) {
+  constexpr std::string_view kSymbol = "FLOP/s";
+  const std::optional<double> number = take_number(text);
+  drop_space(text);
+  if (!number || !text.ends_with(kSymbol)) return std::nullopt;
+  const Prefix* prefix = find_prefix(kPrefixes, text.substr(0, text.size() - kSymbol.size()));
+  return prefix == nullptr ? std::nullopt : std::optional(*number * prefix->factor);
+}
+
+using Read = std::optional<double> (*)(std::string_view);
+/// By Unit.
+constexpr std::array<Read, 9> kReaders = {read_number, read_share, read_bytes, read_rate, read_time,
+                                          read_often,  read_money, read_price, read_flops};
+
+/// The text in a form fit for a message, as in units.cc.
+std::string quotable(std::string_view text) {
+  constexpr std::size_t kShownMax = 48;
+  std::string shown(text.substr(0, kShownMax));
+  std::ranges::replace_if(shown, [](char c) { return c < ' ' || c > '~'; }, '?');
+  return text.size() > kShownMax ? shown + "..." : shown;
+}
+
+/// Says what the text is, if it is a quantity of another kind.
+std::string why_not(std::string_view text, Unit wanted) {
+  if (text.starts_with('-')) return "is negative";
+  if (wanted != Unit::number && read_number(text)) return "has no unit";
+  for (std::size_t i = 1; i < kReaders.size(); ++i) {
+    if (static_cast<Unit>(i) != wanted && kReaders[i](text))
+      return fmt::format("is {}", kUnitTexts[i].article);
+  }
+  if (wanted == Unit::bytes) return std::string(parse_bytes(text).status().message());
+  if (wanted == Unit::bytes_per_second) return std::string(parse_rate(text).status().message());
+  if (wanted == Unit::seconds) return std::string(parse_duration(text).status().message());
+  return "cannot be read";
+}
+
+/// "10,240" for whole numbers below 10^15, otherwise `digits` significant digits.
+std::string grouped(double number, int digits) {
+  const double size = std::abs(number);
+  const bool is_whole = number == std::floor(number) || size >= std::pow(10, digits - 1);
+  std::string text = is_whole && size < 1e15 ? fmt::format("{:.0f}", number)
+                                             : fmt::format("{:.{}g}", number, digits);
+  if (text.find_first_of("en") != std::string::npos) return text;  // an exponent, inf, nan
+  const std::size_t end = std::min(text.find('.'), text.size());
+  const std::size_t begin = text.starts_with('-') ? 1 : 0;
+  for (std::size_t at = end; at > begin + 3; at -= 3) text.insert(at - 3, ",");
+  return text;
+}
+
+/// The number in the largest unit that leaves at least 1 before the point.
+std::string scaled(double count, std::span<const stoker::Unit> units, std::string_view suffix) {
+  std::size_t i = units.size() - 1;
+  while (i > 0 && std::abs(count) < static_cast<double>(units[i].size)) --i;
+  const double number = count / static_cast<double>(units[i].size);
+  return fmt::format("{} {}{}", grouped(number, 5), units[i].name, suffix);
+}
+
+std::string both(double count, std::string_view suffix, bool is_short) {
+  std::string text = scaled(count, kDecimalUnits, suffix);
+  if (!is_short && std::abs(count) >= 1024)
+    text += fmt::format(" ({})", scaled(count, kBinaryUnits, suffix));
+  return text;
+}
+
+std::string time_text(double seconds, bool is_short) {
+  const double size = std::abs(seconds);
+  if (size == 0) return "0 s";
+  if (size < 1e-3) return grouped(seconds * 1e6, 5) + " us";
+  if (size < 1) return grouped(seconds * 1e3, 5) + " ms";
+  const std::string plain = grouped(seconds, 7) + " s";
+  if (size < 120 || is_short) return plain;
+  if (size < 7200) return fmt::format("{} ({} min)", plain, grouped(seconds / 60, 5));
+  if (size < 2 * 86400) return fmt::format("{} ({} h)", plain, grouped(seconds / 3600, 5));
+  return fmt::format("{} ({} d)", plain, grouped(seconds / 86400, 5));
+}
+
+std::string money_text(double dollars) {
+  const std::string_view sign = dollars < 0 ? "-" : "";
+  const double size = std::abs(dollars);
+  if (size >= 1e15) return fmt::format("{}${:.5g}", sign, size);
+  if (size != 0 && size < 0.1) return fmt::format("{}${:.4g}", sign, size);
+  const double cents = std::round(size * 100);
+  const double whole = std::floor(cents / 100);
+  if (cents == whole * 100) return fmt::format("{}${}", sign, grouped(whole, 5));
+  return fmt::format("{}${}.{:02.0f}", sign, grouped(whole, 5), cents - whole * 100);
+}
+
+std::string often_text(double per_second) {
+  if (per_second >= 1 || per_second == 0) return grouped(per_second, 5) + "/s";
+  const Prefix& period = per_second * 3600 >= 1 ? kPeriods[2] : kPeriods[3];
+  return fmt::format("{}/{}", grouped(per_second * period.factor, 5), period.name);
+}
+
+std::string flops_text(double flops) {
+  std::size_t i = kPrefixes.size() - 1;
+  while (i > 0 && flops < kPrefixes[i].factor) --i;
+  if (kPrefixes[i].name == "P" && flops < 1e17) --i;  // people compare TFLOP/s
+  return fmt::format("{} {}FLOP/s", grouped(flops / kPrefixes[i].factor, 5), kPrefixes[i].name);
+}
+
+std::string format(double count, Unit unit, bool is_short) {
+  switch (unit) {
+    case Unit::number: return grouped(count, 5);
+    case Unit::share: return fmt::format("{:.5g} %", count * 100);
+    case Unit::bytes: return both(count, "", is_short);
+    case Unit::bytes_per_second: return both(count, "/s", is_short);
+    case Unit::seconds: return time_text(count, is_short);
+    case Unit::per_second: return often_text(count);
+    case Unit::money: return money_text(count);
+    case Unit::money_per_second: return money_text(count * 3600) + "/h";
+    case Unit::flop_per_second: return flops_text(count);
+    case Unit::text: break;
+  }
+  return "";
+}
+
+}  // namespace
+
+Result<double> parse_quantity(std::string_view text, Unit unit) {
+  if (const std::optional<double> count = kReaders[static_cast<std::size_t>(unit)](text))
+    return *count;
+  return Status(Code::invalid_argument,
+                fmt::format("\"{}\" {}; give {}, like {}", quotable(text), why_not(text, unit),
+                            text_of(unit).article, text_of(unit).example));
+}
+
+std::string format_quantity(double count, Unit unit) {
+  return format(count, unit, false);
+}
+
+std::string format_quantity_short(double count, Unit unit) {
+  return format(count, unit, true);
+}
+
+std::string_view unit_symbol(Unit unit) noexcept {
+  return text_of(unit).symbol;
+}
+
+std::string_view unit_example(Unit unit) noexcept {
+  return text_of(unit).example;
+}
+
+}  // namespace stoker::plan

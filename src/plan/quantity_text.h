@@ -1,0 +1,36 @@
+/// \file
+/// Quantities as people write and read them, each with its unit.
+///
+///     number   12, 0.5, 70e9, 2M (k, M, G, T: powers of 1000)
+///     share    95%
+///     bytes    130KB, 4MiB: as in stoker/units.h, but with a unit
+///     rate     6.5GB/s
+///     time     200ms, 2h
+///     often    48/d, 3500/s (s, min, h, d)
+///     money    $25.60 or 25.60USD; a price of time: $3/h or 3USD/h
+///     compute  989TFLOP/s
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "stoker/quantity.h"
+#include "stoker/status.h"
+
+namespace stoker::plan {
+
+/// Returns the number in base units: bytes, seconds, dollars, operations, one. `invalid_argument`
+/// says what is wrong, and if the text is another kind of quantity, which.
+Result<double> parse_quantity(std::string_view text, Unit unit);
+
+/// "1.3312 GB/s (1.2398 GiB/s)", "10,240/s", "86.4 %": five significant digits, seven of seconds.
+std::string format_quantity(double count, Unit unit);
+/// The same without what is in parentheses, for formulas.
+std::string format_quantity_short(double count, Unit unit);
+
+/// "B/s", "s", "USD": what the numbers in JSON count.
+std::string_view unit_symbol(Unit unit) noexcept;
+/// "a rate, like 6.5GB/s": what an option of this unit takes.
+std::string_view unit_example(Unit unit) noexcept;
+
+}  // namespace stoker::plan
