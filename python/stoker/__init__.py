@@ -23,6 +23,7 @@ from stoker._checkpoint.load import Loaded, load
 from stoker._checkpoint.ranks.job import JobConflict
 from stoker._checkpoint.restored import ReferenceMismatch, Restored
 from stoker._checkpoint.save.pending import Pending
+from stoker._checkpoint.single import save
 from stoker._checkpoint.state.per_rank import PerRank
 from stoker._checkpoint.tensors.lazy_tensor import LazyTensor
 from stoker._checkpoint.tensors.slice import Slice
@@ -105,6 +106,7 @@ __all__ = [
     "pack",
     "probe",
     "profile",
+    "save",
     "sweep_workers",
 ]
 

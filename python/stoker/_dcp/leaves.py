@@ -1,0 +1,127 @@
+"""The items of torch.distributed.checkpoint, as trees of state, and the inverse.
+
+DCP flattens a state to items by name, "model.0.weight", with the path of each:
+("model", "0.weight"). A path has a str for each dict and an int for each list. Each rank saves the
+items that DCP has assigned to it, in a tree with the paths. The trees of all ranks together have
+all items: dicts are of the kind whose names belong to all ranks (docs/formats/checkpoint.md).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from stoker._checkpoint.state.nodes import TensorNode
+from stoker._checkpoint.state.trainable import Trainable
+from stoker._checkpoint.tensors.flattened import Flattened
+from stoker._common.torch import is_tensor
+
+Path = tuple[str | int, ...]
+
+_NUMBER = re.compile(r"(\[*)\[(0|[1-9][0-9]{0,8})\](\]*)")
+
+
+class _Branch(dict[str | int, Any]):
+    """Parts of a path that begin alike. Its items are branches, or nodes of leaves."""
+
+
+_ELSEWHERE = object()  # a leaf that another rank saves
+
+
+def tree_node(nodes: Mapping[str, Any], paths: Mapping[str, Path], *, is_all: bool) -> Any:
+    """Returns the JSON node of a tree with the nodes of leaves, by name.
+
+    Args:
+        nodes: The leaves that this rank saves.
+        paths: The paths of these, and of leaves that other ranks save.
+        is_all: Whether no other rank saves anything.
+    """
+    root = _Branch()
+    for name in [*nodes, *(name for name in paths if name not in nodes)]:
+        path = paths.get(name, (name,))
+        branch = root
+        for part in path[:-1]:
+            branch = branch.setdefault(part, _Branch())
+            if type(branch) is not _Branch:
+                raise ValueError(f"{name}: its path leads through another item")
+        if path[-1] in branch:
+            raise ValueError(f"{name}: another item has its path")
+        branch[path[-1]] = nodes.get(name, _ELSEWHERE)
+    return _node_of(root, is_all)
+
+
+def _node_of(branch: Any, is_all: bool) -> Any:
+    if type(branch) is not _Branch:
+        return branch
+    # In the order of the paths on all ranks, whoever saves what.
+    numbers = range(len(branch))
+    is_list = branch and set(branch) == set(numbers) and all(type(key) is int for key in branch)
+    if is_list and (is_all or all(type(item) is _Branch for item in branch.values())):
+        return [_node_of(branch[number], is_all) for number in numbers]
+    items = [
+        (_key_of(part), _node_of(item, is_all))
+        for part, item in branch.items()
+        if item is not _ELSEWHERE
+    ]
+    has_names = not any(key.startswith("!") for key, _ in items)
+    node = dict(items) if has_names else {"!dict": [list(item) for item in items]}
+    return node if is_all else {"!ordered_dict": node}
+
+
+def _key_of(part: str | int) -> str:
+    """A key for a number in a list whose items are on several ranks: "[0]"."""
+    if type(part) is int:
+        return f"[{part}]"
+    return f"[{part}]" if _NUMBER.fullmatch(str(part)) else str(part)
+
+
+def _part_of(key: Any) -> str | int:
+    found = _NUMBER.fullmatch(key) if type(key) is str else None
+    if found is None:
+        return str(key)
+    return int(found[2]) if not found[1] and not found[3] else key[1:-1]
+
+
+def leaves_of(trees: list[Any], *, is_flat: bool) -> dict[str, tuple[Path, Any]]:
+    """Returns path and saved value of each item, by name, as DCP would name them.
+
+    If ranks have saved an item each, the first one's is taken. ``is_flat``: the items of the trees
+    are the items themselves, whatever they are.
+    """
+    found: dict[str, tuple[Path, Any]] = {}
+    for tree in {id(tree): tree for tree in trees}.values():
+        walk = _items(tree) if is_flat else _walk((), tree)
+        for path, value in walk:
+            found.setdefault(".".join(map(str, path)), (path, value))
+    return found
+
+
+def _items(tree: dict[Any, Any]) -> Iterator[tuple[Path, Any]]:
+    yield from (((str(key),), item) for key, item in tree.items())
+
+
+def _walk(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+    """Visits what torch's traverse_state_dict() would."""
+    if isinstance(value, Trainable):
+        value = value["state"]
+    if isinstance(value, dict) and not isinstance(value, Flattened):
+        for key, item in value.items():
+            yield from _walk((*path, _part_of(key)), item)
+    elif is_split(value):
+        for number, item in enumerate(value):
+            yield from _walk((*path, number), item)
+    else:
+        yield path, value
+
+
+def is_split(value: Any) -> bool:
+    """Whether torch makes several items of it: a dict, or a list with tensors or dicts in it."""
+    if isinstance(value, list):
+        return any(is_tensor(item) or is_tensor_node(item) or is_split(item) for item in value)
+    return isinstance(value, dict) and not isinstance(value, Flattened)
+
+
+def is_tensor_node(value: Any) -> bool:
+    """Whether it is a saved tensor of torch, not an array of NumPy or a stream."""
+    return isinstance(value, TensorNode) and value.is_torch and value.is_array
