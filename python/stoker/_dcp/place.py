@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from typing import NamedTuple
@@ -29,8 +30,24 @@ class Place(NamedTuple):
     @property
     def checkpoint(self) -> str:
         """The directory of the checkpoint; without a step, that of all checkpoints."""
-        is_theirs = self.step is None or os.path.lexists(self.path)
-        return self.path if is_theirs else f"{self.directory}/{name_of(self.step or 0)}"
+        if self.step is None:
+            return self.path
+        ours = f"{self.directory}/{name_of(self.step)}"
+        return self.path if os.path.lexists(self.path) and not os.path.lexists(ours) else ours
+
+    def refuse_other(self) -> None:
+        """Raises FileExistsError if something else has this path, which a load would find."""
+        if self.step is None or not os.path.lexists(self.path):
+            return
+        if self.path == f"{self.directory}/{name_of(self.step)}":
+            return  # what is there is checked as that of a Checkpointer
+        is_empty_place = os.path.isdir(self.path) and not os.path.islink(self.path)  # noqa: PTH112, PTH114
+        if not is_empty_place or os.path.lexists(f"{self.path}/.metadata"):
+            raise FileExistsError(
+                errno.EEXIST,
+                f"{self.path} is something else, and no checkpoint of Stoker: move it away, or "
+                "give another directory",
+            )
 
 
 def is_store(path: str | os.PathLike[str]) -> bool:

@@ -40,6 +40,7 @@ class _Saver:
         self.loaded: Loaded | None = None  # what was loaded before the last save
 
 
+_SAVERS_MAX = 64
 _lock = threading.Lock()
 os.register_at_fork(
     before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
@@ -100,7 +101,7 @@ def _saver_for(place: Place, ranks: tuple[int, int], settings: dict[str, Any]) -
     key = (os.getpid(), place.directory, ranks, repr(sorted(settings.items())))
     store = _store_of(ranks)
     with _lock:
-        saver = _savers.get(key)
+        saver = _savers.pop(key, None)
         if saver is None or saver.store is not store:
             made = Checkpointer(place.directory, rank=rank, world_size=world_size, **settings)
             made._writer.is_told = not any(name.startswith("keep_") for name in settings)
@@ -110,8 +111,12 @@ def _saver_for(place: Place, ranks: tuple[int, int], settings: dict[str, Any]) -
                 told = f"{place.directory}\0{number}".encode()
                 word = hashlib.blake2b(told, digest_size=12).hexdigest()
                 made._meetings.set_key(f"stoker/dcp-{word}")
-            saver = _savers[key] = _Saver(made, store)
-        return saver
+            saver = _Saver(made, store)
+        _savers[key] = saver  # the last one that is dropped
+        oldest = _savers.pop(next(iter(_savers))) if len(_savers) > _SAVERS_MAX else None
+    if oldest is not None:
+        oldest.made.close()
+    return saver
 
 
 def _store_of(ranks: tuple[int, int]) -> Any:

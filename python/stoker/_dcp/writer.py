@@ -115,6 +115,7 @@ class DcpWriter(StorageWriter):
                 "use_collectives=False: the ranks of a checkpoint agree on it; leave that out"
             )
         self._place = self._place or place_of(self._given)
+        self._place.refuse_other()
         if self._place.step is None and self._settings.keys() & {"keep_last", "keep_every"}:
             raise ValueError(
                 f"{self.checkpoint_id}: no step at its end, so every save replaces the one before, "
@@ -237,7 +238,11 @@ class _Items:
         state = tree_node(self._nodes, known, is_all=self._is_all)
         extra = {FLAT: True} if is_flat else {}
         extra |= {SINGLE: True} if is_single else {}
-        texts = json.dumps(state, ensure_ascii=False, allow_nan=False), json.dumps(extra), "null"
+        texts = (
+            json.dumps(state, ensure_ascii=False, allow_nan=False),
+            json.dumps(extra or None),
+            "null",
+        )
         check_capture()
         streams = streams_of((memory.device for memory in self._tensors.values()), None)
         return Encoded((self._tensors, self._slices, set()), texts, {}, streams)
