@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from stoker import _native
 from stoker._checkpoint.device.load_device import read_to
+from stoker._checkpoint.foreign.dcp_items import PATHS, saved_by_dcp, with_lists
 from stoker._checkpoint.foreign.files import foreign_directory, foreign_file, is_dataset
 from stoker._checkpoint.foreign.safetensors_file import SafetensorsFile
 from stoker._checkpoint.foreign.safetensors_folder import safetensors_files
@@ -287,6 +288,8 @@ def _load_checkpoint(native: _native.OpenCheckpoint) -> Loaded:
     loaded.extra = decode_tree(native.extra, "extra", manifest, arrays=False)
     trees = states_of(native, manifest)
     state = tree_of_all(trees, identity_in(native), own=0) if trees else None
+    if saved_by_dcp(loaded.extra) == PATHS:
+        state = with_lists(state)
     loaded.state = _with_tensors(state, source, stored, tensors, "")
     if state is not None:
         loaded._read = lambda: dict(TreeReader(native).value(state, "state"))

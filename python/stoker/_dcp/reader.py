@@ -26,6 +26,7 @@ from stoker import _native
 from stoker._checkpoint.device.cuda_load import is_filled_directly
 from stoker._checkpoint.device.targets import Place as TargetPlace
 from stoker._checkpoint.device.targets import Targets
+from stoker._checkpoint.foreign.dcp_items import ITEMS, is_tensor_node, leaves_of, saved_by_dcp
 from stoker._checkpoint.load import open_checkpoint
 from stoker._checkpoint.read_tree import TreeReader
 from stoker._checkpoint.state.nodes import TensorNode, decode_tree, manifest_path
@@ -38,10 +39,8 @@ from stoker._checkpoint.tensors.memory import (
     torch_layout,
 )
 from stoker._common.corrupt import corrupt_error, tensor_in
-from stoker._dcp.leaves import is_tensor_node, leaves_of
 from stoker._dcp.place import Place, is_store, place_of
 from stoker._dcp.savers import note_loaded
-from stoker._dcp.writer import FLAT
 
 
 class DcpReader(StorageReader):
@@ -143,15 +142,15 @@ class _Opened:
         self.native = open_checkpoint(place.checkpoint)
         manifest = manifest_path(self.native)
         extra = decode_tree(self.native.extra, "extra", manifest, arrays=False)
-        is_flat = isinstance(extra, dict) and extra.get(FLAT) is True
+        kind = saved_by_dcp(extra)
         trees = states_of(self.native, manifest)
         if not all(isinstance(tree, dict) for tree in trees):
             raise corrupt_error(f"{manifest}: state: not trees by name", manifest, 0)
         self._stored = {name: (kind, shape) for name, kind, shape in self.native.tensors()}
         if not trees:  # an export of other tools: names without trees
             trees = [{name: TensorNode(name, is_torch=True) for name in self._stored}]
-            is_flat = True
-        self._leaves = leaves_of(trees, is_flat=is_flat)
+            kind = ITEMS
+        self._leaves = leaves_of(trees, kind)
         self._layouts: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {}
         for name, (_, value) in self._leaves.items():
             if is_tensor_node(value):

@@ -16,6 +16,7 @@ from torch.distributed.checkpoint.storage import StorageWriter, WriteResult
 from torch.futures import Future
 
 from stoker._checkpoint.device.cuda import check_capture, has_cuda, streams_of
+from stoker._checkpoint.foreign.dcp_items import ITEMS, PATHS, SAVED_BY, is_split, tree_node
 from stoker._checkpoint.foreign.torch_files import load_plain_values
 from stoker._checkpoint.save.writer import Encoded
 from stoker._checkpoint.single import SINGLE
@@ -23,11 +24,9 @@ from stoker._checkpoint.state.tree import TreeEncoder
 from stoker._checkpoint.tensors.flattened import is_flattenable
 from stoker._checkpoint.tensors.memory import Memory
 from stoker._checkpoint.tensors.slice import Box, Slice
-from stoker._dcp.leaves import is_split, tree_node
 from stoker._dcp.place import Place, is_store, place_of
 from stoker._dcp.savers import Loaded, all_loaded, save_in
 
-FLAT = "items_are_whole"  # in `extra`: the items of the planner are not the leaves of a tree
 _MEMORY = "256MiB"
 
 
@@ -236,7 +235,7 @@ class _Items:
         for name in self._nodes:
             known.setdefault(name, (name,))
         state = tree_node(self._nodes, known, is_all=self._is_all)
-        extra = {FLAT: True} if is_flat else {}
+        extra: dict[str, Any] = {SAVED_BY: ITEMS if is_flat else PATHS}
         extra |= {SINGLE: True} if is_single else {}
         texts = (
             json.dumps(state, ensure_ascii=False, allow_nan=False),

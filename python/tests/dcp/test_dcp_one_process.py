@@ -236,7 +236,7 @@ def test_damage_arrives_as_itself(tmp_path: Path) -> None:
         error = error_of(load, {"w": torch.zeros(5000)}, tmp_path / str(step))
         assert isinstance(error, stoker.CorruptError)
         assert error.path == str((manifest, data)[step - 1])
-    assert error.tensor == "w"
+        assert error.tensor == (None, "w")[step - 1]
 
 
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:

@@ -155,7 +155,9 @@ def test_what_two_ranks_save_any_number_of_ranks_loads_to_the_bit(
     assert {"model.0.weight", "optim.state.0.bias.step", "whole", "lists.0"} <= set(
         stoker.load(run)
     ), "no name of a single rank"
-    assert stoker.load(run / "1").read()["pair"] == (1, 1.0)
+    read = stoker.load(run / "1").read()
+    assert read["pair"] == (1, 1.0)
+    assert [read["lists"][0].tolist(), *read["lists"][1:]] == [[1, 1], {"a": 1}, 1]
 
 
 _FAIL = """

@@ -19,6 +19,10 @@ from stoker._common.torch import is_tensor
 
 Path = tuple[str | int, ...]
 
+# In `extra`: a DcpWriter has saved the checkpoint, and its trees are PATHS, or whole ITEMS.
+SAVED_BY = "torch.distributed.checkpoint"
+PATHS, ITEMS = "paths", "items"
+
 _NUMBER = re.compile(r"(\[*)\[(0|[1-9][0-9]{0,8})\](\]*)")
 
 
@@ -83,15 +87,32 @@ def _part_of(key: Any) -> str | int:
     return int(found[2]) if not found[1] and not found[3] else key[1:-1]
 
 
-def leaves_of(trees: list[Any], *, is_flat: bool) -> dict[str, tuple[Path, Any]]:
+def saved_by_dcp(extra: Any) -> str | None:
+    """Returns PATHS or ITEMS; None if something else has saved the checkpoint."""
+    kind = extra.get(SAVED_BY) if isinstance(extra, dict) else None
+    return kind if kind in (PATHS, ITEMS) else None
+
+
+def with_lists(tree: Any) -> Any:
+    """Returns a tree of PATHS, merged from all ranks, with the lists that it had."""
+    if isinstance(tree, list):
+        return [with_lists(item) for item in tree]
+    if not isinstance(tree, dict) or isinstance(tree, Flattened):
+        return tree
+    items = {_part_of(key): with_lists(item) for key, item in tree.items()}
+    if items and all(type(part) is int for part in items) and set(items) == set(range(len(items))):
+        return [items[number] for number in range(len(items))]
+    return type(tree)(zip(map(str, items), items.values(), strict=True))
+
+
+def leaves_of(trees: list[Any], kind: str | None) -> dict[str, tuple[Path, Any]]:
     """Returns path and saved value of each item, by name, as DCP would name them.
 
-    If ranks have saved an item each, the first one's is taken. ``is_flat``: the items of the trees
-    are the items themselves, whatever they are.
+    If ranks have saved an item each, the first one's is taken. ``kind``: of ``saved_by_dcp``.
     """
     found: dict[str, tuple[Path, Any]] = {}
     for tree in {id(tree): tree for tree in trees}.values():
-        walk = _items(tree) if is_flat else _walk((), tree)
+        walk = _items(tree) if kind == ITEMS else _walk((), tree, is_ours=kind == PATHS)
         for path, value in walk:
             found.setdefault(".".join(map(str, path)), (path, value))
     return found
@@ -101,16 +122,17 @@ def _items(tree: dict[Any, Any]) -> Iterator[tuple[Path, Any]]:
     yield from (((str(key),), item) for key, item in tree.items())
 
 
-def _walk(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+def _walk(path: Path, value: Any, *, is_ours: bool) -> Iterator[tuple[Path, Any]]:
     """Visits what torch's traverse_state_dict() would."""
     if isinstance(value, Trainable):
         value = value["state"]
     if isinstance(value, dict) and not isinstance(value, Flattened):
         for key, item in value.items():
-            yield from _walk((*path, _part_of(key)), item)
+            part = _part_of(key) if is_ours else str(key)
+            yield from _walk((*path, part), item, is_ours=is_ours)
     elif is_split(value):
         for number, item in enumerate(value):
-            yield from _walk((*path, number), item)
+            yield from _walk((*path, number), item, is_ours=is_ours)
     else:
         yield path, value
 
