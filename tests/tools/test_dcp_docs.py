@@ -9,6 +9,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,13 +33,13 @@ def test_every_block_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.Monkey
         exec(compile(block, PAGE.name, "exec"), {"__name__": "dcp"})
     if not STOKER.exists():
         pytest.skip("the command is not built")
-    state = {"model": {"0.weight": torch.zeros(16, 8)}, "epoch": 0}
+    state: dict[str, Any] = {"model": {"0.weight": torch.zeros(16, 8)}, "epoch": 0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that torch.distributed is not used
         dcp.save(state, checkpoint_id="theirs", no_dist=True)
         (shell,) = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
         for line in shell.splitlines():
-            command = [STOKER, *shlex.split(line)[1:]]
+            command = [str(STOKER), *shlex.split(line)[1:]]
             environment = os.environ | {"STOKER_PYTHON": sys.executable}
             subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
         dcp.load(state, checkpoint_id="ours", no_dist=True)

@@ -150,7 +150,10 @@ class _Opened:
         if not trees:  # an export of other tools: names without trees
             trees = [{name: TensorNode(name, is_torch=True) for name in self._stored}]
             kind = ITEMS
-        self._leaves = leaves_of(trees, kind)
+        try:
+            self._leaves = leaves_of(trees, kind)
+        except ValueError as error:
+            raise corrupt_error(f"{manifest}: state: {error}", manifest, 0) from None
         self._layouts: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {}
         for name, (_, value) in self._leaves.items():
             if is_tensor_node(value):

@@ -52,8 +52,12 @@ _loaded: dict[str, Loaded] = {}  # by directory
 
 def note_loaded(directory: str, checkpoint: _native.OpenCheckpoint) -> None:
     """The next save in the directory continues this checkpoint."""
+    try:
+        found = _native.list_checkpoints(os.fsencode(directory))
+    except (OSError, ValueError):
+        return  # it was loaded; what is beside it is no reason to fail
     seen: Seen = {}
-    for _, _, _, generation, _, line in _native.list_checkpoints(os.fsencode(directory)):
+    for _, _, _, generation, _, line in found:
         seen[line] = max(generation, seen.get(line, 0))
     parent = checkpoint.step, checkpoint.generation, checkpoint.line
     _loaded[os.path.realpath(directory)] = Loaded(parent, seen)

@@ -10,6 +10,7 @@ import pytest
 
 import stoker
 from fork_server import ForkedPython
+from stoker._commands.torch import main
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch")
 dcp = pytest.importorskip("torch.distributed.checkpoint")
@@ -232,6 +233,30 @@ def test_damage_that_one_rank_finds_is_an_error_on_all(tmp_path: Path, port: int
     for _, kind, path, tensor in eval(said[0]):
         assert (kind, path) == ("CorruptError", str(file))
         assert tensor
+
+
+_THEIRS = """
+state = state_of(1)
+dcp.save(state, checkpoint_id=f"{run}/theirs")
+print(repr(whole(state)))
+"""
+
+_EXPORTED = """
+found = state_of(2)
+dcp.load(found, checkpoint_id=f"{run}/exported")
+print(repr(whole(found)))
+"""
+
+
+def test_folders_of_torchs_own_writer_come_and_go(tmp_path: Path, port: int) -> None:
+    """Sharded over two ranks, imported, loaded by three, exported, and loaded by two."""
+    expected = run_all(2, _THEIRS, tmp_path, port)
+    where, theirs = str(tmp_path / "run"), str(tmp_path / "theirs")
+    assert main(["import", "--step=2", "--", where, theirs]) == 0
+    assert run_all(3, _LOAD, tmp_path / "run", port) == [expected[0]] * 3
+    checkpoint, out = f"{where}/step-000000000002", str(tmp_path / "exported")
+    assert main(["export", "--dcp", "--", checkpoint, out]) == 0
+    assert run_all(2, _EXPORTED, tmp_path, port) == [expected[0]] * 2
 
 
 _GROUPS = """

@@ -14,6 +14,7 @@ from typing import Any
 
 from stoker._checkpoint.state.nodes import TensorNode
 from stoker._checkpoint.state.trainable import Trainable
+from stoker._checkpoint.state.values import checked_text
 from stoker._checkpoint.tensors.flattened import Flattened
 from stoker._common.torch import is_tensor
 
@@ -23,6 +24,8 @@ Path = tuple[str | int, ...]
 SAVED_BY = "torch.distributed.checkpoint"
 PATHS, ITEMS = "paths", "items"
 
+_DEPTH_MAX = 50  # of containers; a file has 64 levels, of which a leaf may take some
+_GAPS_MAX = 1000  # items of a list that have nothing in them, and are therefore not saved
 _NUMBER = re.compile(r"(\[*)\[(0|[1-9][0-9]{0,8})\](\]*)")
 
 
@@ -55,16 +58,19 @@ def tree_node(nodes: Mapping[str, Any], paths: Mapping[str, Path], *, is_all: bo
     return _node_of(root, is_all)
 
 
-def _node_of(branch: Any, is_all: bool) -> Any:
+def _node_of(branch: Any, is_all: bool, depth: int = 1) -> Any:
     if type(branch) is not _Branch:
         return branch
+    depth += 1 if is_all else 2  # the tag
+    if depth > _DEPTH_MAX:
+        raise ValueError(f"the state is nested too deep: at most {_DEPTH_MAX} levels can be saved")
     # In the order of the paths on all ranks, whoever saves what.
     numbers = range(len(branch))
     is_list = branch and set(branch) == set(numbers) and all(type(key) is int for key in branch)
     if is_list and (is_all or all(type(item) is _Branch for item in branch.values())):
-        return [_node_of(branch[number], is_all) for number in numbers]
+        return [_node_of(branch[number], is_all, depth) for number in numbers]
     items = [
-        (_key_of(part), _node_of(item, is_all))
+        (_key_of(part), _node_of(item, is_all, depth))
         for part, item in branch.items()
         if item is not _ELSEWHERE
     ]
@@ -77,7 +83,8 @@ def _key_of(part: str | int) -> str:
     """A key for a number in a list whose items are on several ranks: "[0]"."""
     if type(part) is int:
         return f"[{part}]"
-    return f"[{part}]" if _NUMBER.fullmatch(str(part)) else str(part)
+    text = checked_text(str(part), f"the key {part!r}")
+    return f"[{text}]" if _NUMBER.fullmatch(text) else text
 
 
 def _part_of(key: Any) -> str | int:
@@ -115,6 +122,11 @@ def leaves_of(trees: list[Any], kind: str | None) -> dict[str, tuple[Path, Any]]
         walk = _items(tree) if kind == ITEMS else _walk((), tree, is_ours=kind == PATHS)
         for path, value in walk:
             found.setdefault(".".join(map(str, path)), (path, value))
+    # torch makes a list as long as the greatest number.
+    longest = len(found) + _GAPS_MAX
+    for name, (path, _) in found.items():
+        if any(type(part) is int and part > longest for part in path):
+            raise ValueError(f"{name}: an item of a list that has not so many")
     return found
 
 
