@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from stoker import _native
@@ -16,8 +17,35 @@ from stoker._checkpoint.tensors.memory import (
     memory_of,
     new_array,
     new_tensor,
+    size_bytes_of,
 )
 from stoker._common.corrupt import corrupt_error, tensor_in
+
+
+class Stored:
+    """Types and shapes of the tensors of a checkpoint.
+
+    The core knows that they are there; but slices may not cover their tensor, and no memory is
+    taken for one that the files cannot have.
+    """
+
+    def __init__(self, checkpoint: _native.OpenCheckpoint) -> None:
+        self._directory = checkpoint.directory
+        self._layouts = {name: (kind, shape) for name, kind, shape in checkpoint.tensors()}
+        with os.scandir(self._directory) as entries:
+            self._size = sum(entry.stat().st_size for entry in entries)
+
+    def layout_of(self, name: str, path: str) -> tuple[str, tuple[int, ...]]:
+        """Returns type and shape; ``path`` is for messages.
+
+        Raises:
+            CorruptError: It is larger than all files.
+        """
+        kind, shape = self._layouts[name]
+        if size_bytes_of(kind, shape) > self._size:
+            where = self._directory
+            raise corrupt_error(f"{where}: {path}: {name} is larger than all files", where)
+        return kind, shape
 
 
 class TreeReader:
@@ -25,7 +53,7 @@ class TreeReader:
 
     def __init__(self, checkpoint: _native.OpenCheckpoint) -> None:
         self._checkpoint = checkpoint
-        self._stored = {name: (kind, shape) for name, kind, shape in checkpoint.tensors()}
+        self._stored = Stored(checkpoint)
         self._made: dict[tuple[str, bool, str | None], Any] = {}
         self._targets = Targets()
 
@@ -82,10 +110,7 @@ class TreeReader:
     def _array(self, node: TensorNode, path: str) -> Any:
         key = node.name, node.is_torch, node.element
         if key not in self._made:
-            if node.name not in self._stored:
-                where = self._checkpoint.directory
-                raise corrupt_error(f"{where}: {path}: there is no tensor {node.name}", where)
-            kind, shape = self._stored[node.name]
+            kind, shape = self._stored.layout_of(node.name, path)
             try:
                 made = (new_tensor if node.is_torch else new_array)(kind, shape, node.element)
                 memory = memory_of(made)

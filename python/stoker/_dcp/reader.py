@@ -26,9 +26,9 @@ from stoker import _native
 from stoker._checkpoint.device.cuda_load import is_filled_directly
 from stoker._checkpoint.device.targets import Place as TargetPlace
 from stoker._checkpoint.device.targets import Targets
-from stoker._checkpoint.foreign.dcp_items import ITEMS, is_tensor_node, leaves_of, saved_by_dcp
+from stoker._checkpoint.foreign.dcp_items import is_tensor_node, leaves_of, saved_by_dcp
 from stoker._checkpoint.load import open_checkpoint
-from stoker._checkpoint.read_tree import TreeReader
+from stoker._checkpoint.read_tree import Stored, TreeReader
 from stoker._checkpoint.state.nodes import TensorNode, decode_tree, manifest_path
 from stoker._checkpoint.state.rank_states import states_of
 from stoker._checkpoint.tensors.memory import (
@@ -146,10 +146,9 @@ class _Opened:
         trees = states_of(self.native, manifest)
         if not all(isinstance(tree, dict) for tree in trees):
             raise corrupt_error(f"{manifest}: state: not trees by name", manifest, 0)
-        self._stored = {name: (kind, shape) for name, kind, shape in self.native.tensors()}
-        if not trees:  # an export of other tools: names without trees
-            trees = [{name: TensorNode(name, is_torch=True) for name in self._stored}]
-            kind = ITEMS
+        self._stored = Stored(self.native)
+        if not trees:
+            raise ValueError(f"{self.native.directory}: it has tensors, and no state")
         try:
             self._leaves = leaves_of(trees, kind)
         except ValueError as error:
@@ -165,11 +164,8 @@ class _Opened:
         return self.native.step, self.native.generation, self.native.line
 
     def _layout_of(self, node: TensorNode, name: str) -> tuple[torch.dtype, tuple[int, ...]]:
-        if node.name not in self._stored:
-            where = self.native.directory
-            raise corrupt_error(f"{where}: {name}: there is no tensor {node.name}", where)
         try:
-            return torch_layout(*self._stored[node.name], node.element)
+            return torch_layout(*self._stored.layout_of(node.name, name), node.element)
         except UnsupportedValueError as error:
             raise ValueError(f"{name}: {error}") from None
 
@@ -229,7 +225,8 @@ class _Opened:
             raise ValueError(f"{name}: {tuple(tensor.shape)} of the planner, not {item.lengths}")
         node = self._leaf(name)
         dtype, shape = self._layouts[name]
-        more = self._stored[node.name][1][len(shape) :]  # elements that safetensors lacks
+        stored = self._stored.layout_of(node.name, name)[1]
+        more = stored[len(shape) :]  # elements that safetensors lacks
         offsets = (*item.storage_offsets, *(0 for _ in more))
         box = offsets, (*item.lengths, *more)
         into, memory = tensor, self._memory_of(tensor) if tensor.dtype == dtype else None
@@ -237,8 +234,7 @@ class _Opened:
             into = torch.empty(tuple(item.lengths), dtype=dtype)
             memory = memory_of(into)
         assert memory is not None
-        is_whole = box[1] == self._stored[node.name][1]
-        where = None if is_whole else box
+        where = None if box[1] == stored else box
         if into.numel() > 0:
             is_staged = not is_filled_directly(memory)
             targets.add(TargetPlace(name, node.name, where, into, memory, is_staged))
