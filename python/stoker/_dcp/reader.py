@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.distributed.checkpoint._traverse import set_element
+from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner
 from torch.distributed.checkpoint.metadata import (
     BytesStorageMetadata,
     ChunkStorageMetadata,
@@ -203,11 +205,7 @@ class _Opened:
         for item in plan.items:
             if item.type == LoadItemType.BYTE_IO:
                 name = item.storage_index.fqn
-                value = values.value(self._leaf(name), name)
-                data = io.BytesIO()
-                torch.save(value, data)
-                data.seek(0)
-                planner.load_bytes(item, data)
+                _give(planner, item, values.value(self._leaf(name), name))
 
     def _leaf(self, name: str) -> Any:
         if name not in self._leaves:
@@ -255,3 +253,18 @@ class _Opened:
         folder = Path(self.native.directory)
         if folder.name.startswith("step-"):
             note_loaded(str(folder.parent), self.native)
+
+
+def _give(planner: LoadPlanner, item: ReadItem, value: Any) -> None:
+    """Hands over a value that is no tensor: as bytes to a planner that is not torch's own."""
+    name = item.dest_index.fqn
+    is_stock = type(planner).load_bytes is DefaultLoadPlanner.load_bytes
+    if not is_stock or not isinstance(planner, DefaultLoadPlanner):
+        data = io.BytesIO()
+        torch.save(value, data)
+        data.seek(0)
+        planner.load_bytes(item, data)
+    elif planner.flatten_state_dict:
+        set_element(planner.original_state_dict, planner.mappings[name], value)
+    else:
+        planner.state_dict[name] = value

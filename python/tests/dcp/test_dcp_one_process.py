@@ -198,6 +198,32 @@ def test_a_planner_that_does_not_flatten_gets_its_items_back(tmp_path: Path) -> 
     assert is_same(found, state)
 
 
+class BytesOnly(dcp.DefaultLoadPlanner):  # type: ignore[misc, name-defined]
+    """A planner of somebody, which reads bytes in its own way."""
+
+    def load_bytes(self, read_item: Any, value: Any) -> None:
+        """As torch does it."""
+        super().load_bytes(read_item, value)
+
+
+def test_values_are_pickled_only_for_planners_that_want_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = {"n": [1, (2.5, None)], "array": np.arange(3), "inner": {"x": "y"}}
+    save(state, tmp_path / "1")
+    empty = {"n": None, "array": None, "inner": {"x": None}}
+    found = load(dict(empty), tmp_path / "1", planner=BytesOnly())
+    assert is_same(found, state)
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("pickled")
+
+    monkeypatch.setattr(torch, "save", refuse)
+    monkeypatch.setattr(torch, "load", refuse)
+    save(state, tmp_path / "2")
+    assert is_same(load(dict(empty), tmp_path / "2"), state)
+
+
 class Evil:
     """Pickled, it makes a file when it is loaded."""
 

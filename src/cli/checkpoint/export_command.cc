@@ -172,7 +172,8 @@ void add_checkpoint_export_command(Command& checkpoint, Context& context) {
   add_directory_argument(*command, arguments->directory);
   command->add_option("STEP", arguments->step, kStepHelp)->required();
   command
-      ->add_option("OUT", arguments->out, "OUT.safetensors, OUT.pt, or a new directory with --hf or --dcp.")
+      ->add_option("OUT", arguments->out,
+                   "OUT.safetensors, OUT.pt, or a new directory with --hf or --dcp.")
       ->as_path()
       ->required();
   command->add_flag("--hf", arguments->hf,
