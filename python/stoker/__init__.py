@@ -9,7 +9,10 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 if not sys.platform.startswith("linux"):
     raise ImportError(
@@ -23,6 +26,7 @@ from stoker._checkpoint.load import Loaded, load
 from stoker._checkpoint.ranks.job import JobConflict
 from stoker._checkpoint.restored import ReferenceMismatch, Restored
 from stoker._checkpoint.save.pending import Pending
+from stoker._checkpoint.single import save
 from stoker._checkpoint.state.per_rank import PerRank
 from stoker._checkpoint.tensors.lazy_tensor import LazyTensor
 from stoker._checkpoint.tensors.slice import Slice
@@ -106,8 +110,18 @@ __all__ = [
     "plan",
     "probe",
     "profile",
+    "save",
     "sweep_workers",
 ]
+
+if not TYPE_CHECKING:  # a type checker wants `import stoker.torch`
+
+    def __getattr__(name: str) -> ModuleType:
+        """Imports stoker.torch, and torch with it, when it is first used."""
+        if name == "torch":
+            return importlib.import_module("stoker.torch")
+        raise AttributeError(f"module 'stoker' has no attribute {name!r}")
+
 
 for _name in __all__:  # so that tracebacks say stoker.MapError, the name to catch
     if isinstance(_kind := globals()[_name], type) and issubclass(_kind, Exception):

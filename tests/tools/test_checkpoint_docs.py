@@ -33,7 +33,7 @@ def test_every_block_of_the_page_runs(
     assert len(blocks) >= 8
     assert "state['metrics'][1]: object of type range can't be saved" in capsys.readouterr().out
     assert sorted(p.name for p in Path("run").iterdir()) == [
-        *("asked", "broken", "checkpoints", "copied", "kept", "parts", "random", "ranks"),
+        *("asked", "broken", "checkpoints", "copied", "kept", "last", "parts", "random", "ranks"),
         *("replicated", "unbroken"),
     ]
 

@@ -6,7 +6,7 @@ import logging
 import os
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,7 +27,7 @@ from stoker._checkpoint.ranks.together import choose_together, refuse_together
 from stoker._checkpoint.restored import Restored, StepWatch, check_reference
 from stoker._checkpoint.save.pending import Pending
 from stoker._checkpoint.save.place import refuse_place
-from stoker._checkpoint.save.writer import Progress, Writer, end_with_worker
+from stoker._checkpoint.save.writer import Encoded, Progress, Writer, end_with_worker
 from stoker._checkpoint.settings import (
     check_allow,
     check_disks,
@@ -217,39 +217,62 @@ class Checkpointer(Listing):
             LateError: Another writer has the lock, or a rank did not answer in time.
             OSError: No space, no permission, or an earlier save failed.
         """
+
+        def encode() -> Encoded:
+            check_named("save(step, model=model)", step, unnamed)
+            number = step_number(step)
+            check_loader(loader, "state_dict")
+            check_names(trees, SETTINGS)
+            check_slips("save()", trees, SETTINGS)
+            made = self._encoded(with_rng(trees), loader, reference, extra, only, streams)
+            self._empty.tell(number, trees)
+            return made
+
+        return self._save(step, encode)
+
+    def _save(self, step: int, encode: Callable[[], Encoded]) -> Pending:
+        """Saves what ``encode`` returns; what it raises is an error on all ranks."""
         called = time.monotonic()
         self._writer.check_process()
         with self._writer.turns.take():
             with self._writer.refusing(step):
-                check_named("save(step, model=model)", step, unnamed)
+                made = encode()
                 number = step_number(step)
-                check_loader(loader, "state_dict")
-                check_names(trees, SETTINGS)
-                check_slips("save()", trees, SETTINGS)
-                given = check_streams(streams)
-                check_capture()
-                follow(given)
-                names = ParameterNames(trees)
-                encoder = TreeEncoder(
-                    parameters=names,
-                    is_trainable_only=check_only(only),
-                    is_one_of=self._ranks.world_size > 1,
-                    has_cuda=has_cuda(),
-                )
-                keyed = {name: names.keyed(tree, name) for name, tree in trees.items()}
-                state = encoder.encode_all(with_rng(keyed))
-                cursor = "null"
-                if loader is not None and self._ranks.rank == 0:  # the same position on all ranks
-                    cursor = encoder.encode(loader.state_dict(), "loader")
-                note = TreeEncoder(arrays=False).encode(extra, "extra")
-                numbers = numbers_of(reference)
-                check_any(trees, loader)
-                handles = streams_of((m.device for m in encoder.tensors.values()), given)
-            self._empty.tell(number, trees)
             if self._ranks.rank == 0:
                 self._steps.saved(number)
-            texts = state, note, cursor
-            return self._writer.save(number, encoder, texts, numbers, called, handles)
+            return self._writer.save(number, made, called)
+
+    def _encoded(
+        self,
+        trees: dict[str, Any],
+        loader: Any = None,
+        reference: dict[str, Any] | None = None,
+        extra: Any = None,
+        only: Literal["trainable"] | None = None,
+        streams: Iterable[Any] | None = None,
+    ) -> Encoded:
+        """Returns what ``save`` saves; trees may have any names here."""
+        given = check_streams(streams)
+        check_capture()
+        follow(given)
+        names = ParameterNames(trees)
+        encoder = TreeEncoder(
+            parameters=names,
+            is_trainable_only=check_only(only),
+            is_one_of=self._ranks.world_size > 1,
+            has_cuda=has_cuda(),
+        )
+        keyed = {name: names.keyed(tree, name) for name, tree in trees.items()}
+        state = encoder.encode_all(keyed)
+        cursor = "null"
+        if loader is not None and self._ranks.rank == 0:  # the same position on all ranks
+            cursor = encoder.encode(loader.state_dict(), "loader")
+        note = TreeEncoder(arrays=False).encode(extra, "extra")
+        numbers = numbers_of(reference)
+        check_any(trees, loader)
+        handles = streams_of((m.device for m in encoder.tensors.values()), given)
+        tensors = encoder.tensors, encoder.slices, encoder.per_rank
+        return Encoded(tensors, (state, note, cursor), numbers, handles)
 
     def due(
         self, step: int, *, every_steps: int | None = None, every: float | str | None = None

@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, overload
 
 import numpy.typing as npt
 
 from stoker import _native
 from stoker._checkpoint.device.load_device import read_to
+from stoker._checkpoint.foreign.dcp_items import PATHS, saved_by_dcp, with_lists
 from stoker._checkpoint.foreign.files import foreign_directory, foreign_file, is_dataset
 from stoker._checkpoint.foreign.safetensors_file import SafetensorsFile
 from stoker._checkpoint.foreign.safetensors_folder import safetensors_files
+from stoker._checkpoint.read_tree import TreeReader
 from stoker._checkpoint.settings import name_of
 from stoker._checkpoint.state.nodes import TensorNode, decode_tree, manifest_path
 from stoker._checkpoint.state.rank_states import identity_in, states_of, tree_of_all
@@ -61,6 +63,22 @@ class Loaded(Mapping[str, LazyTensor]):
         self.reference: dict[str, float] = {}
         self.extra: Any = None
         self.state: Any = None
+        self._read: Callable[[], dict[str, Any]] | None = None  # of a checkpoint
+
+    def read(self) -> dict[str, Any]:
+        """Reads everything into memory, and returns it.
+
+        Returns:
+            The trees by name as they were saved, with new arrays and tensors; of several ranks
+            those of rank 0. Of a file: arrays by name.
+
+        Raises:
+            ValueError: A tensor subclass, which can only be restored into an object.
+            CorruptError: It is damaged.
+        """
+        if self._read is None:
+            return {name: tensor[...] for name, tensor in self.items()}
+        return self._read()
 
     def __getitem__(self, name: str) -> LazyTensor:
         try:
@@ -241,17 +259,22 @@ def _load(path: str, *, with_files: bool) -> tuple[Loaded, _native.OpenCheckpoin
     if os.path.isfile(path):  # noqa: PTH113
         file = _load_file(path)
         return file, _native.open_safetensors([os.fsencode(path)]) if with_files else None
+    native = open_checkpoint(path)
+    return _load_checkpoint(native), native
+
+
+def open_checkpoint(path: str) -> _native.OpenCheckpoint:
+    """Opens a checkpoint by the path that ``load`` takes; raises what that raises."""
     path = _with_step(path)
     if is_dataset(path):
         raise ValueError(f"{path}: it is a dataset: open it with stoker.Dataset({path!r})")
     try:
-        native = _open(path)
+        return _open(path)
     except OSError:
         nothing = _nothing_at(path)
         if nothing is None:
             raise
         raise nothing from None
-    return _load_checkpoint(native), native
 
 
 def _load_checkpoint(native: _native.OpenCheckpoint) -> Loaded:
@@ -265,7 +288,11 @@ def _load_checkpoint(native: _native.OpenCheckpoint) -> Loaded:
     loaded.extra = decode_tree(native.extra, "extra", manifest, arrays=False)
     trees = states_of(native, manifest)
     state = tree_of_all(trees, identity_in(native), own=0) if trees else None
+    if saved_by_dcp(loaded.extra) == PATHS:
+        state = with_lists(state)
     loaded.state = _with_tensors(state, source, stored, tensors, "")
+    if state is not None:
+        loaded._read = lambda: dict(TreeReader(native).value(state, "state"))
     return loaded
 
 

@@ -6,26 +6,25 @@ Exit status: 0 done, 1 failed, 2 misused, 130 interrupted.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
-import secrets
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from stoker import _native
-from stoker import io as stoker_io
 from stoker._checkpoint.checkpointer import SETTINGS, Checkpointer
+from stoker._checkpoint.foreign.dcp_items import PATHS, saved_by_dcp, with_lists
 from stoker._checkpoint.foreign.dcp_metadata import RefusedPickleError
-from stoker._checkpoint.foreign.torch_files import import_torch, load_dcp, load_pt, save_pt
+from stoker._checkpoint.foreign.torch_files import import_torch, load_dcp, load_pt
 from stoker._checkpoint.state.names import why_no_name
-from stoker._checkpoint.state.nodes import TensorNode, manifest_path
+from stoker._checkpoint.state.nodes import TensorNode, decode_tree, manifest_path
 from stoker._checkpoint.state.rank_states import Differs, identity_in, states_of, tree_of_all
 from stoker._checkpoint.state.trainable import Trainable
 from stoker._checkpoint.state.values import parts_of, with_parts
 from stoker._checkpoint.tensors.memory import UnsupportedValueError, memory_of, new_tensor
+from stoker._commands.torch_exports import refuse_taken, sums_of, write_dcp, write_pt
 from stoker._common.command_line import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
@@ -34,9 +33,8 @@ from stoker._common.command_line import (
     one_line,
     stoppable,
 )
-from stoker._common.plain_files import create_plain
 
-_MEMORY_BYTES, _PIECE_BYTES = 256 << 20, 16 << 20
+_MEMORY_BYTES = 256 << 20
 
 
 def _trees_of(state: Any, name: str | None) -> tuple[dict[str, Any], dict[str, str]]:
@@ -167,42 +165,12 @@ def _flat(reader: _Reader, only: list[str], strip: list[str], rank: int | None) 
     return tensors
 
 
-def _sync_and_sum(file: BinaryIO) -> tuple[int, str]:
-    digest, size = hashlib.sha256(), 0
-    file.seek(0)
-    while piece := file.read(_PIECE_BYTES):
-        digest.update(piece)
-        size += len(piece)
-    file.flush()
-    os.fsync(file.fileno())
-    return size, digest.hexdigest()
-
-
-def _sync_directory(path: Path) -> None:
-    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
-
-
 def export_file(arguments: argparse.Namespace) -> str:
-    """Writes a checkpoint for torch; returns what to print.
-
-    1. Write under a private name, and fsync.  2. Link to the final name, which replaces nothing. 3.
-    fsync the parent.  4. Publish the checksums: they never exist without their file.
-    """
+    """Writes a checkpoint for torch; returns what to print."""
     out = Path(arguments.out)
     import_torch(f"{out}: written by torch")
-    sums = out.with_name(f"{out.name}.sha256")
-    for taken in (out, sums):
-        if os.path.lexists(taken):
-            raise FileExistsError(
-                f"{taken}: already exists, and an export does not replace files; "
-                "remove it, or name another"
-            )
-    if set(out.name) & set("\\\n\r"):
-        raise ValueError("the name of an export has no backslash or line break")
+    write = write_dcp if arguments.dcp else write_pt
+    refuse_taken(out, sums_of(out, arguments.dcp))
     checkpoint = _native.OpenCheckpoint(os.fsencode(arguments.checkpoint))
     reader = _Reader(checkpoint)
     if arguments.only or arguments.strip:
@@ -210,36 +178,20 @@ def export_file(arguments: argparse.Namespace) -> str:
     else:
         manifest = manifest_path(checkpoint)
         states = states_of(checkpoint, manifest)
-        tree = reader.tree(tree_of_all(states, identity_in(checkpoint), arguments.rank), "state")
-    staged = out.with_name(f"{out.name}.staged-{secrets.token_hex(16)}")
-    file = create_plain(staged)
-    try:
-        try:
-            with file:
-                save_pt(tree, file)
-                size, digest = _sync_and_sum(file)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, str(out)) from None
-        os.link(staged, out, follow_symlinks=False)
-    finally:
-        staged.unlink(missing_ok=True)
-    try:
-        _sync_directory(out.parent)
-        stoker_io.write_durable(sums, f"{digest}  {out.name}\n".encode())
-    except BaseException:
-        sums.unlink(missing_ok=True)
-        out.unlink()
-        raise
+        node = tree_of_all(states, identity_in(checkpoint), arguments.rank)
+        extra = decode_tree(checkpoint.extra, "extra", manifest, arrays=False)
+        tree = reader.tree(with_lists(node) if saved_by_dcp(extra) == PATHS else node, "state")
+    size, files = write(tree, out)
     report = {
-        "files": [str(out)],
-        "sums": str(sums),
+        "files": [str(file) for file in files],
+        "sums": str(sums_of(out, arguments.dcp)),
         "tensors": reader.tensors,
         "size_bytes": size,
     }
     if arguments.json:
         return json.dumps(report)
-    tensors = counted(reader.tensors, "tensor")
-    return f"{tensors} in 1 file, {_native.format_bytes(size)}: {out}\nsums: {sums}"
+    tensors, count = counted(reader.tensors, "tensor"), counted(len(files), "file")
+    return f"{tensors} in {count}, {_native.format_bytes(size)}: {out}\nsums: {report['sums']}"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -256,6 +208,7 @@ def _parser() -> argparse.ArgumentParser:
     exporting.add_argument("--only", action="append", default=[])
     exporting.add_argument("--strip", action="append", default=[])
     exporting.add_argument("--rank", type=int)
+    exporting.add_argument("--dcp", action="store_true")
     for command in (importing, exporting):
         command.add_argument("--json", action="store_true")
     return parser

@@ -37,6 +37,9 @@ contains the state as it was saved, or, with --only or --strip, a dict of tensor
 state is held in memory. STOKER_PYTHON names the Python to use; the default is the one beside this
 command, or the one on the PATH.
 
+With --dcp, OUT is a directory that torch.distributed.checkpoint loads, by any number of ranks, with
+checksums in SHA256SUMS. Python writes it in the same way.
+
 Examples:
   stoker checkpoint export run/checkpoints 1000 model.safetensors \
     --only model. --strip model.
@@ -49,6 +52,7 @@ struct Arguments {
   std::string step;
   std::string out;
   bool hf = false;
+  bool dcp = false;
   bool json = false;
   std::string shard_size;
   std::optional<std::uint64_t> rank;
@@ -56,13 +60,17 @@ struct Arguments {
 };
 
 bool is_for_torch(const Arguments& arguments) {
-  return !arguments.hf && (arguments.out.ends_with(".pt") || arguments.out.ends_with(".pth"));
+  return arguments.dcp ||
+         (!arguments.hf && (arguments.out.ends_with(".pt") || arguments.out.ends_with(".pth")));
 }
 
 Status check_out(const Arguments& arguments) {
+  if (arguments.hf && arguments.dcp)
+    return Status(Code::invalid_argument, "--hf and --dcp are two layouts: give one of them");
   if (arguments.hf || arguments.out.ends_with(".safetensors") || is_for_torch(arguments)) return {};
   return Status(Code::invalid_argument,
-                fmt::format("{}: OUT ends with .safetensors or .pt, or is a directory with --hf",
+                fmt::format("{}: OUT ends with .safetensors or .pt, or is a directory with --hf or "
+                            "--dcp",
                             arguments.out));
 }
 
@@ -73,6 +81,7 @@ Status hand_over(const Arguments& arguments, const std::string& checkpoint) {
   for (const std::string& prefix : arguments.options.only) words.push_back("--only=" + prefix);
   for (const std::string& prefix : arguments.options.strip) words.push_back("--strip=" + prefix);
   if (arguments.rank) words.push_back(fmt::format("--rank={}", *arguments.rank));
+  if (arguments.dcp) words.emplace_back("--dcp");
   if (arguments.json) words.emplace_back("--json");
   words.insert(words.end(), {"--", checkpoint, arguments.out});
   return become_python({.module = "stoker._commands.torch",
@@ -163,11 +172,14 @@ void add_checkpoint_export_command(Command& checkpoint, Context& context) {
   add_directory_argument(*command, arguments->directory);
   command->add_option("STEP", arguments->step, kStepHelp)->required();
   command
-      ->add_option("OUT", arguments->out, "OUT.safetensors, OUT.pt, or a new directory with --hf.")
+      ->add_option("OUT", arguments->out,
+                   "OUT.safetensors, OUT.pt, or a new directory with --hf or --dcp.")
       ->as_path()
       ->required();
   command->add_flag("--hf", arguments->hf,
                     "Write the tree `model` as a directory in the layout of Hugging Face models.");
+  command->add_flag("--dcp", arguments->dcp,
+                    "Write a directory that torch.distributed.checkpoint loads.");
   command->add_option("--shard-size", arguments->shard_size,
                       "With --hf: largest size of a file (default: 5GiB).");
   command

@@ -127,7 +127,7 @@ _stoker() {
     files=1
     ;;
   "stoker checkpoint export")
-    options='-h --help --hf --shard-size --only --strip --rank --json'
+    options='-h --help --hf --dcp --shard-size --only --strip --rank --json'
     files=1
     case $before in
     --shard-size | --only | --strip | --rank) options= files= ;;

@@ -208,6 +208,7 @@ _stoker_checkpoint_export() {
     ':OUT:_files' \
     '(-h --help)'{-h,--help}'[Print this help message and exit]' \
     '--hf[Write the tree `model` as a directory in the layout of Hugging Face models.]' \
+    '--dcp[Write a directory that torch.distributed.checkpoint loads.]' \
     '--shard-size=[With --hf: largest size of a file (default: 5GiB).]:TEXT:' \
     '*--only=[Export only tensors whose names begin with this; may be repeated.]:TEXT:' \
     '*--strip=[Remove this from the beginning of names; may be repeated.]:TEXT:' \

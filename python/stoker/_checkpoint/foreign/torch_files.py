@@ -71,6 +71,19 @@ def _load_plain(torch: Any, source: Any, name: str, advice: str = "") -> Any:
         raise corrupt_error(f"{name}: no file of torch.save(): {reason}", name) from None
 
 
+def load_plain_values(data: BinaryIO, name: str) -> Any:
+    """Loads what ``torch.save`` has written to memory; no code in it runs.
+
+    Raises:
+        TypeError: It has more than tensors and plain values; names ``name``.
+    """
+    data.seek(0)
+    try:
+        return _load_plain(importlib.import_module("torch"), data, name)
+    except RefusedPickleError as error:
+        raise TypeError(f"{error}. Save the values that it is made of") from None
+
+
 def load_pt(path: Path) -> Any:
     """Loads a file of ``torch.save`` with ``weights_only=True``: no code in it runs.
 

@@ -196,6 +196,10 @@ class Meetings:
                 ) from None
         return self._meet_in(runtime_directory(), purpose, timeout, is_ours=False)
 
+    def set_key(self, key: str) -> None:
+        """Names its meetings through the store, before the first one: the same on every rank."""
+        self._key = key
+
     def close(self) -> None:
         """Lets go of the store, as soon as no session uses it. Does nothing in a forked child."""
         if os.getpid() == self._process:

@@ -20,7 +20,8 @@ from stoker._checkpoint.save.best import BestWatch
 from stoker._checkpoint.save.pending import LentMemory, Pending, SaveTimes, Shapes, Watcher
 from stoker._checkpoint.save.place import tell_place
 from stoker._checkpoint.save.turns import Turns
-from stoker._checkpoint.state.tree import TreeEncoder
+from stoker._checkpoint.tensors.memory import Memory
+from stoker._checkpoint.tensors.slice import Box
 from stoker._common.late import LateError, telling_late
 from stoker._common.ranks import Ranks
 
@@ -70,6 +71,23 @@ class Progress(NamedTuple):
     staged_bytes: int = 0
     written_bytes: int = 0
     in_flight: int = 0
+
+
+class Encoded(NamedTuple):
+    """What is saved.
+
+    Attributes:
+        tensors: The tensors by name; those that are slices, with their place; and the names of
+            those that belong to this rank alone.
+        texts: The JSON of the state, of ``extra``, and of the loader's position.
+        reference: Numbers to compare with.
+        streams: Of the devices that have tensors.
+    """
+
+    tensors: tuple[dict[str, Memory], dict[str, Box], set[str]]
+    texts: tuple[str, str, str]
+    reference: dict[str, float]
+    streams: Streams
 
 
 class Writer:
@@ -153,19 +171,10 @@ class Writer:
                     native.save(number, ({}, {}, set()), texts, {}, [], text, _left(end))
             raise
 
-    def save(
-        self,
-        step: int,
-        encoder: TreeEncoder,
-        texts: tuple[str, str, str],
-        reference: dict[str, float],
-        called: float,
-        streams: Streams,
-    ) -> Pending:
+    def save(self, step: int, given: Encoded, called: float) -> Pending:
         """Copies and returns; raises the error of an earlier save instead, once.
 
-        ``called``: when the caller began to wait, on the monotonic clock. ``streams``: of the
-        devices that have tensors.
+        ``called``: when the caller began to wait, on the monotonic clock.
 
         If a signal handler raises in here, the save may have begun: ``in_flight`` has it then.
         """
@@ -179,21 +188,21 @@ class Writer:
         if self._watcher is None:
             self._watcher = Watcher(self._meetings.notices)
         self._learn_begun()
-        self._begun_shapes = [(m.type, m.shape) for m in encoder.tensors.values()]
+        by_name = given.tensors[0]
+        self._begun_shapes = [(m.type, m.shape) for m in by_name.values()]
         self._begun_times = SaveTimes(called, time.monotonic(), self._ranks.rank == 0)
-        lent = LentMemory([encoder.tensors])
+        lent = LentMemory([by_name])
         try:
             lent.begin_call()
             with telling_late():
-                tensors = encoder.tensors, encoder.slices, encoder.per_rank
                 native.save(
                     step,
-                    tensors,
-                    texts,
-                    reference,
+                    given.tensors,
+                    given.texts,
+                    given.reference,
                     self._begun,
                     deadline=_left(end),
-                    devices=(streams, self._snapshots.lender(lent.add)),
+                    devices=(given.streams, self._snapshots.lender(lent.add)),
                     lent=lent,
                 )
         except LateError:

@@ -282,6 +282,55 @@ def test_an_exported_pt_is_the_state_that_was_saved(
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.pt", "out.pt.sha256", "run"]
 
 
+def test_an_exported_folder_is_what_torch_loads(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = a_state()
+    with stoker.Checkpointer(tmp_path / "run") as saver:
+        saver.save(1, **{key: item for key, item in state.items() if key != "step"}).wait()
+    out = tmp_path / "out"
+    assert export(tmp_path / "run" / "latest", out, "--dcp", "--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert {Path(file).name for file in report["files"]} == {".metadata", "__0_0.distcp"}
+    assert report["size_bytes"] == sum(Path(file).stat().st_size for file in report["files"])
+    found = a_state()
+    del found["step"]
+    for tensor in found["model"].values():
+        tensor.zero_()
+    found["lr"], found["names"] = 0.0, []
+    checkpoint = pytest.importorskip("torch.distributed.checkpoint")
+    checkpoint.load(found, checkpoint_id=out, no_dist=True)
+    del state["step"]
+    assert same(found["model"], state["model"])
+    assert same(found["optimizer"], state["optimizer"])
+    assert (found["lr"], found["names"]) == (state["lr"], state["names"])
+    for line in (out / "SHA256SUMS").read_text().splitlines():
+        digest, name = line.split("  ")
+        assert hashlib.sha256((out / name).read_bytes()).hexdigest() == digest
+    # It replaces nothing, comes back, and is whole or not there.
+    assert export(tmp_path / "run" / "latest", out, "--dcp") == 1
+    assert "already exists" in capsys.readouterr().err
+    assert run_import(tmp_path / "again", out, "--as=state") == 0
+    assert same(stoker.load(tmp_path / "again").read()["state"]["model"], dict(state["model"]))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["again", "out", "run"]
+
+
+def test_a_folder_that_cannot_be_written_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with stoker.Checkpointer(tmp_path / "run") as saver:
+        saver.save(1, state={"w": torch.zeros(3)})
+    out = tmp_path / "out"
+    out.mkdir()
+
+    def write_durable(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(stoker.io, "write_durable", write_durable)
+    assert main(["export", "--dcp", "--", str(tmp_path / "run" / "latest"), str(out / "a")]) == 1
+    assert list(out.iterdir()) == []
+
+
 def test_exported_tensors_are_chosen_and_renamed(tmp_path: Path) -> None:
     state = a_state()
     with stoker.Checkpointer(tmp_path / "run") as saver:

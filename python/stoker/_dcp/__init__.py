@@ -1,0 +1,1 @@
+"""stoker.torch: torch.distributed.checkpoint reads and writes checkpoints of Stoker."""
