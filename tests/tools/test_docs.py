@@ -63,6 +63,7 @@ def test_every_block_of_code_is_run_by_a_test() -> None:
         "docs/cpp.md": ("docs.cpp_page_runs in tests/api/CMakeLists.txt", {"cpp"}),
         "docs/data.md": ("test_data_docs.py", {"sh", "python"}),
         "docs/doctor.md": ("test_command_docs.py", {"sh"}),
+        "docs/frameworks.md": ("tests/interop/frameworks", {"sh", "python"}),
         "docs/measuring.md": ("test_command_docs.py", {"sh", "python"}),
         "docs/moving.md": ("test_training_docs.py", {"sh", "python"}),
         "docs/preemption.md": ("test_checkpoint_docs.py", {"python"}),
