@@ -135,15 +135,18 @@ class TrainerMixin:
         """Notes a stoker.Loader, which continues at its position: no batch needs to be skipped."""
         self._loader = dataloader if isinstance(dataloader, Loader) else None
         if self._loader is not None:
+            try:
+                len(self._loader)
+            except TypeError:  # the Trainer would begin an endless one again after each restart
+                raise ValueError(
+                    "a Trainer counts the epochs itself: leave epochs=None out of the Loader, and "
+                    "give num_train_epochs= or max_steps= to TrainingArguments"
+                ) from None
             args.ignore_data_skip = True
         return super().set_initial_training_values(args, dataloader, *more)  # type: ignore[misc]
 
     def _maybe_log_save_evaluate(self, *args: Any, **kwargs: Any) -> Any:
-        if (
-            self._loader is not None
-            and self.state.max_steps > 0
-            and self.state.num_train_epochs > 0
-        ):
+        if self._loader is not None:
             # The Trainer counts from the beginning of the loop, which may have begun in mid-epoch.
             batches, per_step = len(self._loader), self.args.gradient_accumulation_steps
             self.state.epoch = self.state.global_step / -(-batches // per_step)

@@ -72,15 +72,17 @@ def run(name: str, folder: Path, kill_at: int = 0, ranks: int = 0, *, text: str 
     return record.read_text().splitlines() if record.exists() else []
 
 
-def check_resumes(name: str, tmp_path: Path, *, ranks: int = 0, kill_at: int, saved: int) -> None:
+def check_resumes(
+    name: str, tmp_path: Path, *, ranks: int = 0, kill_at: int, saved: int, text: str = ""
+) -> None:
     """A killed run continues as an unbroken one, after step ``saved`` or later.
 
     The last save before the kill may have been in flight.
     """
-    whole = run(name, tmp_path / "whole", ranks=ranks)
-    first = run(name, tmp_path / "run", kill_at, ranks)
+    whole = run(name, tmp_path / "whole", ranks=ranks, text=text)
+    first = run(name, tmp_path / "run", kill_at, ranks, text=text)
     assert first == whole[:kill_at]
-    rest = run(name, tmp_path / "run", ranks=ranks)
+    rest = run(name, tmp_path / "run", ranks=ranks, text=text)
     assert len(whole) - kill_at <= len(rest) <= len(whole) - saved, (len(whole), len(rest))
     assert rest == whole[-len(rest) :]
 

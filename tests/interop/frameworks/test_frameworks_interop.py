@@ -6,13 +6,14 @@ Run in the environment of peers/requirements.txt, with the package on PYTHONPATH
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("stoker", reason="the package is not built, or not on PYTHONPATH")
-from documented import check_resumes, commands_with
+from documented import check_resumes, commands_with, programs, run
 
 # The program; ranks under torchrun; the step in which it is killed; the step that must be saved.
 PROGRAMS = {
@@ -23,6 +24,34 @@ PROGRAMS = {
     "accelerated.py": ("accelerate", 0, 47, 40),
     "accelerated_state.py": ("accelerate", 0, 47, 45),
 }
+
+
+def test_ranks_of_ddp_resume_what_rank_0_has_saved(tmp_path: Path) -> None:
+    """Lightning asks one rank to save, and all to load."""
+    pytest.importorskip("lightning")
+    text = programs()["lightning_io.py"]
+    for old, new in (
+        ("max_epochs=6", 'accelerator="cpu", devices=2, strategy="ddp", max_epochs=6'),
+        ("batch_size=16", "global_batch_size=16"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    check_resumes("lightning_io.py", tmp_path, ranks=2, kill_at=47, saved=45, text=text)
+
+
+def test_a_trainer_with_fsdp2_resumes_on_the_same_ranks_and_on_one(tmp_path: Path) -> None:
+    """Each of two ranks saves its shards."""
+    pytest.importorskip("transformers")
+    wrap = '"auto_wrap_policy": "TRANSFORMER_BASED_WRAP"'
+    layer = '"transformer_layer_cls_to_wrap": ["LlamaDecoderLayer"]'
+    config = f'fsdp=True, fsdp_config={{"fsdp_version": 2, {wrap}, {layer}}}'
+    text = programs()["trainer.py"]
+    assert "use_cpu=True)" in text
+    sharded = text.replace("use_cpu=True)", f'use_cpu=True, ddp_backend="gloo", {config})')
+    check_resumes("trainer.py", tmp_path, ranks=2, kill_at=22, saved=15, text=sharded)
+    folder = tmp_path / "run"
+    shutil.rmtree(folder / "run" / "checkpoint-30")  # 10 steps in an epoch of two ranks, 20 of one
+    assert len(run("trainer.py", folder, text=text)) == 60 - 25
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 stoker = pytest.importorskip("stoker", reason="the package is not built, or not on PYTHONPATH")
@@ -62,6 +63,23 @@ class Trainer(hf.TrainerMixin, transformers.Trainer):
         loss = super().training_step(*args, **kwargs)
         self.losses.append(float(loss))
         return loss
+
+
+class LoaderTrainer(Trainer):
+    """Trains on a Loader of eight batches."""
+
+    corpus: Any = None
+    options: dict[str, Any] = {}  # noqa: RUF012
+
+    def get_train_dataloader(self) -> Any:
+        """As docs/frameworks.md has it."""
+
+        def collate(samples: list[Any]) -> dict[str, Any]:
+            found = torch.stack([torch.as_tensor(one["tokens"]) for one in samples])
+            return {"input_ids": found, "labels": found}
+
+        tokens = stoker.Tokens(self.corpus, window=9, dtype="int64")
+        return stoker.Loader(tokens, batch_size=4, seed=1, collate=collate, **self.options)
 
 
 def shown(folder: Path) -> list[str]:
@@ -223,6 +241,89 @@ def test_a_run_of_transformers_alone_is_continued(tmp_path: Path) -> None:
     assert (tmp_path / "checkpoint-4" / "model.safetensors").exists()
     assert resumed(tmp_path).losses == whole.losses[4:]
     assert steps_in(tmp_path) == [6, 8]
+
+
+def rows_of_tokens() -> Any:
+    return np.random.default_rng(0).integers(0, 32, 9 * 32).astype(np.uint16)
+
+
+@pytest.mark.parametrize("each", [1, 2])
+def test_a_loader_continues_at_the_end_and_in_the_middle_of_an_epoch(
+    tmp_path: Path, each: int
+) -> None:
+    LoaderTrainer.corpus = tmp_path / "corpus.npy"
+    np.save(LoaderTrainer.corpus, rows_of_tokens())
+    folder = tmp_path / "run"
+    options = {"max_steps": 14, "gradient_accumulation_steps": each}
+    whole = LoaderTrainer(folder, **options)
+    whole.train()
+    for at in (10, 8, 4):  # of 8 / each steps in an epoch
+        for step in range(at + 2, 15, 2):
+            shutil.rmtree(folder / f"checkpoint-{step}")
+        again = LoaderTrainer(folder, make_model(seed=7), **options)
+        again.train(resume_from_checkpoint=True)
+        assert again.losses == whole.losses[at * each :], at
+        assert again.state.epoch == whole.state.epoch == 14 * each / 8
+
+
+def test_an_endless_loader_is_refused_with_advice(tmp_path: Path) -> None:
+    class Endless(LoaderTrainer):
+        options = {"epochs": None}  # noqa: RUF012
+        corpus = tmp_path / "corpus.npy"
+
+    np.save(Endless.corpus, rows_of_tokens())
+    with pytest.raises(ValueError, match="leave epochs=None out"):
+        Endless(tmp_path / "run").train()
+
+
+KILLED = """
+import sys
+from pathlib import Path
+sys.path[0] = sys.argv[3]
+import test_trainer_interop as tests
+from stoker._checkpoint import checkpointer
+from stoker._frameworks import hf_folders
+folder, point = Path(sys.argv[1]), sys.argv[2]
+if point == "show":
+    def die(*_):
+        tests.os._exit(1)
+    hf_folders.show = die
+else:
+    checkpointer._kill_at = (point, 1)
+tests.resumed(folder)
+"""
+
+
+@pytest.mark.parametrize("point", ["show", "checkpoint.renamed"])
+def test_a_save_that_is_killed_leaves_what_can_be_resumed(
+    copied: tuple[Path, list[float]], point: str
+) -> None:
+    folder, losses = copied
+    for name in ("checkpoint-4", "checkpoint-6", "checkpoint-8"):
+        shutil.rmtree(folder / name)
+    command = [sys.executable, "-c", KILLED, str(folder), point, str(Path(__file__).parent)]
+    killed = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert killed.returncode != 0, killed.stderr
+    assert shown(folder) == ["checkpoint-2"], killed.stderr
+    trainer = resumed(folder)
+    assert trainer.losses == losses[2:]
+    assert shown(folder) == ["checkpoint-2", "checkpoint-4", "checkpoint-6", "checkpoint-8"]
+
+
+def test_an_error_of_the_training_is_raised_and_its_last_save_counts(tmp_path: Path) -> None:
+    class Fails(Trainer):
+        def training_step(self, *args: Any, **kwargs: Any) -> Any:
+            if self.state.global_step == 5:
+                raise RuntimeError("out of memory")
+            return super().training_step(*args, **kwargs)
+
+    with pytest.raises(RuntimeError, match="out of memory"):
+        Fails(tmp_path).train()
+    assert shown(tmp_path) == ["checkpoint-2", "checkpoint-4"]
+    trainer = resumed(tmp_path)
+    assert len(trainer.losses) == 4
+    trainer.train()  # once more, from the beginning, with the same object
+    assert len(trainer.losses) == 12
 
 
 WRITER = """
