@@ -21,14 +21,11 @@ from stoker._frameworks.hf_folders import (
     step_in,
     weights_directory,
 )
+from stoker._frameworks.hf_support import refuse_endless, refuse_unsupported
 from stoker._loader.loader import Loader
 from stoker._native import CorruptError
 
 _log = logging.getLogger("stoker")
-_UNSUPPORTED = {
-    "is_deepspeed_enabled": "DeepSpeed, which writes its own checkpoints",
-    "is_fsdp_xla_enabled": "FSDP of XLA",
-}
 
 
 class TrainerMixin:
@@ -52,6 +49,7 @@ class TrainerMixin:
     checkpointer_settings: ClassVar[Mapping[str, Any]] = {}
 
     # Of the Trainer:
+    accelerator: Any
     args: Any
     model: Any
     state: Any
@@ -69,7 +67,7 @@ class TrainerMixin:
 
         Without a checkpoint, that is the beginning, and the log has a warning.
         """
-        self._refuse_unsupported()
+        refuse_unsupported(self)
         try:
             result = self._train(resume_from_checkpoint, args, kwargs)
             self._await_published()
@@ -112,36 +110,11 @@ class TrainerMixin:
         )
         return False
 
-    def _refuse_unsupported(self) -> None:
-        for name, what in _UNSUPPORTED.items():
-            if getattr(self, name, False):
-                raise ValueError(f"stoker.hf.TrainerMixin does not support {what}")
-        if getattr(self, "is_fsdp_enabled", False):
-            plugin = self.accelerator.state.fsdp_plugin  # type: ignore[attr-defined]
-            if getattr(plugin, "fsdp_version", 1) != 2:
-                raise ValueError("stoker.hf.TrainerMixin supports FSDP2: set fsdp_version to 2")
-        if self.args.push_to_hub:
-            raise ValueError(
-                "push_to_hub uploads weights from checkpoint-N, and Stoker keeps them beside it: "
-                "call push_to_hub() of the model after the training"
-            )
-        if self.args.save_on_each_node:
-            raise ValueError(
-                "save_on_each_node: for nodes without a shared disk, set checkpointer_settings = "
-                '{"disks": "private"}'
-            )
-
     def set_initial_training_values(self, args: Any, dataloader: Any, *more: Any) -> Any:
         """Notes a stoker.Loader, which continues at its position: no batch needs to be skipped."""
         self._loader = dataloader if isinstance(dataloader, Loader) else None
         if self._loader is not None:
-            try:
-                len(self._loader)
-            except TypeError:  # the Trainer would begin an endless one again after each restart
-                raise ValueError(
-                    "a Trainer counts the epochs itself: leave epochs=None out of the Loader, and "
-                    "give num_train_epochs= or max_steps= to TrainingArguments"
-                ) from None
+            refuse_endless(self._loader)
             args.ignore_data_skip = True
         return super().set_initial_training_values(args, dataloader, *more)  # type: ignore[misc]
 
@@ -154,6 +127,7 @@ class TrainerMixin:
 
     def _finalize_training(self, *args: Any, **kwargs: Any) -> Any:
         self._await_published()
+        self.accelerator.wait_for_everyone()  # one rank publishes, and all may load the best model
         return super()._finalize_training(*args, **kwargs)  # type: ignore[misc]
 
     # Saving:
@@ -168,6 +142,8 @@ class TrainerMixin:
             return  # it was just saved, or restored
         folder = run / f"checkpoint-{step}"
         best = self.state.best_global_step
+        if best:
+            self.accelerator.wait_for_everyone()  # all must see the same folders
         if best and (best == step or (run / f"checkpoint-{best}").is_dir()):
             self.state.best_model_checkpoint = str(run / f"checkpoint-{best}")
         announcement = None
@@ -253,7 +229,7 @@ class TrainerMixin:
             "optimizer": getattr(optimizer, "optimizer", optimizer),  # not Accelerate's wrapper
             "scheduler": getattr(scheduler, "scheduler", scheduler),
         }
-        scaler = getattr(self.accelerator, "scaler", None)  # type: ignore[attr-defined]
+        scaler = getattr(self.accelerator, "scaler", None)
         return trees if scaler is None else {**trees, "scaler": scaler}
 
     # Restoring:
@@ -277,6 +253,7 @@ class TrainerMixin:
             _log.warning("checkpoint-%d was saved without: %s", step, ", ".join(left_out))
         present = {name: tree for name, tree in trees.items() if name in saved}
         done = saver.restore(step, partial=True, **present)
+        self._best = self.state.best_global_step  # pinned by the run that saved it
         self._is_restored = True
         if self._loader is not None and done is not None and done.has_loader:
             saver.restore(step, partial=True, loader=self._loader)

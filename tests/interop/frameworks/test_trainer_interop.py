@@ -6,6 +6,7 @@ resume is in test_frameworks_interop.py.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shutil
@@ -385,6 +386,25 @@ def test_what_cannot_work_is_refused_before_the_training(tmp_path: Path) -> None
     with pytest.raises(ValueError, match="push_to_hub"):
         trainer.train()
     assert not (tmp_path / "stoker").exists()
+
+
+def test_all_ranks_load_the_best_model(tmp_path: Path) -> None:
+    """The first, which every rank must find, although only one announces it."""
+    options = {
+        "save_total_limit=2": 'save_total_limit=2, eval_strategy="steps", eval_steps=5, '
+        'load_best_model_at_end=True, greater_is_better=True, metric_for_best_model="loss"',
+        "per_device_train_batch_size=4": 'ddp_backend="gloo", per_device_train_batch_size=2',
+        "for row in tokens])": 'for row in tokens], eval_dataset=[{"input_ids": tokens[0], '
+        '"labels": tokens[0]}])',
+    }
+    text = programs()["trainer.py"]
+    for old, new in options.items():
+        assert old in text
+        text = text.replace(old, new)
+    assert len(run("trainer.py", tmp_path, ranks=2, text=text)) == 60
+    state = json.loads((tmp_path / "run" / "checkpoint-60" / "trainer_state.json").read_text())
+    best = state["best_global_step"]
+    assert shown(tmp_path / "run") == sorted(f"checkpoint-{step}" for step in {best, 60})
 
 
 def test_two_ranks_save_and_one_resumes(tmp_path: Path) -> None:
