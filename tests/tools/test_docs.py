@@ -64,6 +64,7 @@ def test_every_block_of_code_is_run_by_a_test() -> None:
         "docs/data.md": ("test_data_docs.py", {"sh", "python"}),
         "docs/dcp.md": ("test_dcp_docs.py", {"sh", "python"}),
         "docs/doctor.md": ("test_command_docs.py", {"sh"}),
+        "docs/frameworks.md": ("tests/interop/frameworks", {"sh", "python"}),
         "docs/measuring.md": ("test_command_docs.py", {"sh", "python"}),
         "docs/moving.md": ("test_training_docs.py", {"sh", "python"}),
         "docs/planning.md": ("test_command_docs.py", {"sh", "python"}),

@@ -107,7 +107,8 @@ Status check_sums_name(std::string_view name) {
 Status fill_directory(Export& job, const PathAt& directory) {
   FileOps& ops = job.ops;
   const std::vector<NamedTensor> named = name_tensors(job.reader, job.options.rank);
-  STOKER_ASSIGN(std::vector<ExportFile> files, plan_export(named, job.options, /*is_split=*/true));
+  STOKER_ASSIGN(std::vector<ExportFile> files,
+                plan_export(named, job.options, /*is_split=*/!job.options.adapter));
   job.report.same = same_tensors(named, job.options);
   job.count(files);
   STOKER_TRY(ops.mkdir(directory));
@@ -117,14 +118,16 @@ Status fill_directory(Export& job, const PathAt& directory) {
                   write_tensors(job, directory / file.name, file.name, file));
     sums += line;
   }
-  if (files.size() > 1) {
-    constexpr std::string_view kIndexName = "model.safetensors.index.json";
-    STOKER_ASSIGN(SummedFile index, SummedFile::create(ops, directory / kIndexName));
-    const std::string text = format_export_index(files);
-    STOKER_TRY(index.append(std::as_bytes(std::span(text))));
-    STOKER_ASSIGN(const std::string line, std::move(index).finish(kIndexName));
+  const auto add_text = [&](std::string_view name, std::string_view text) -> Status {
+    STOKER_ASSIGN(SummedFile file, SummedFile::create(ops, directory / name));
+    STOKER_TRY(file.append(std::as_bytes(std::span(text))));
+    STOKER_ASSIGN(const std::string line, std::move(file).finish(name));
     sums += line;
-  }
+    return {};
+  };
+  if (files.size() > 1)
+    STOKER_TRY(add_text("model.safetensors.index.json", format_export_index(files)));
+  for (const TextFile& file : job.options.files) STOKER_TRY(add_text(file.name, file.text));
   job.report.sums = "SHA256SUMS";
   return create_durable_file(ops, directory / job.report.sums, sums, /*is_final=*/false);
 }

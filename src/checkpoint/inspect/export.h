@@ -11,6 +11,11 @@
 
 namespace stoker {
 
+struct TextFile {
+  std::string name;
+  std::string text;
+};
+
 struct ExportOptions {
   /// Export the tensors of this rank, its own and those that ranks share, under the names in its
   /// trees. Without it, names of tensors that differ between ranks begin with the rank.
@@ -20,6 +25,11 @@ struct ExportOptions {
   std::vector<std::string> only = {};
   /// Prefixes to remove from names; the longest that matches is removed.
   std::vector<std::string> strip = {};
+  /// Export only the LoRA adapter of this name, as PEFT names it in files: `x.lora_A.weight`, where
+  /// the model has `x.lora_A.default.weight`. For a directory, which then has one file.
+  std::optional<std::string> adapter = {};
+  /// Other files of the directory.
+  std::vector<TextFile> files = {};
   /// Maximum size of a file in a directory; a larger tensor gets its own file.
   std::uint64_t file_bytes_max = std::uint64_t{5} << 30;
   std::uint64_t piece_bytes = std::uint64_t{16} << 20;  ///< In memory at a time.
@@ -49,8 +59,9 @@ Result<ExportReport> export_safetensors(const CheckpointReader& reader, FileOps&
                                         const std::string& path, const ExportOptions& options);
 
 /// As export_safetensors(), but writes a directory in the layout of Hugging Face models:
-/// `model.safetensors`, or several files with `model.safetensors.index.json`; and SHA256SUMS. The
-/// directory must not exist; it appears atomically and durably.
+/// `model.safetensors`, or several files with `model.safetensors.index.json`; or, of an adapter,
+/// `adapter_model.safetensors`; and SHA256SUMS. The directory must not exist; it appears atomically
+/// and durably.
 Result<ExportReport> export_directory(const CheckpointReader& reader, FileOps& ops,
                                       const std::string& directory, const ExportOptions& options);
 

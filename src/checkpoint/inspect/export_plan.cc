@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -20,13 +21,53 @@ std::string stripped(std::string_view name, const ExportOptions& options) {
   return std::string(name.substr(longest));
 }
 
+/// Returns the name that a tensor has in the export; nothing if it is left out.
+std::optional<std::string> exported_name(std::string_view name, const ExportOptions& options) {
+  std::string rest = stripped(name, options);
+  return options.adapter ? adapter_tensor_name(rest, *options.adapter) : std::move(rest);
+}
+
+std::string file_name(const ExportOptions& options, std::size_t index, std::size_t count) {
+  if (options.adapter) return "adapter_model.safetensors";
+  if (count == 1) return "model.safetensors";
+  return fmt::format("model-{:05}-of-{:05}.safetensors", index + 1, count);
+}
+
 }  // namespace
+
+std::optional<std::string> adapter_tensor_name(std::string_view name, std::string_view adapter) {
+  // A dot ends every part, for now.
+  std::string rest;
+  std::string_view before;
+  bool is_found = false;
+  for (std::size_t begin = 0; begin <= name.size();) {
+    const std::size_t end = std::min(name.find('.', begin), name.size());
+    const std::string_view part = name.substr(begin, end - begin);
+    begin = end + 1;
+    if (!is_found && part == adapter && before == "modules_to_save") {
+      is_found = true;  // a module that is trained as a whole has its own name in the file
+      rest.resize(rest.size() - before.size() - 1);
+    } else if (!is_found && part == adapter && before.starts_with("lora_")) {
+      is_found = true;
+    } else {
+      rest.append(part).append(1, '.');
+    }
+    before = part;
+  }
+  if (!is_found) return std::nullopt;
+  if (!rest.empty()) rest.pop_back();
+  constexpr std::string_view kMagnitude = "lora_magnitude_vector";  // of DoRA
+  if (rest.ends_with(std::string(kMagnitude) + ".weight")) rest.resize(rest.rfind('.'));
+  return rest;
+}
 
 Result<std::vector<ExportFile>> plan_export(std::span<const NamedTensor> named,
                                             const ExportOptions& options, bool is_split) {
   std::map<std::string, NamedTensor> by_name;
   for (const NamedTensor& one : choose_tensors(named, options.only)) {
-    const std::string name = stripped(one.name, options);
+    const std::optional<std::string> exported = exported_name(one.name, options);
+    if (!exported) continue;
+    const std::string& name = *exported;
     if (name.empty())
       return Status(Code::invalid_argument, "tensor " + one.name + ": stripping leaves no name");
     const auto [other, is_new] = by_name.emplace(name, one);
@@ -34,6 +75,11 @@ Result<std::vector<ExportFile>> plan_export(std::span<const NamedTensor> named,
       return Status(Code::invalid_argument, "tensors " + other->second.name + " and " + one.name +
                                                 " would both be named " + name);
   }
+  if (by_name.empty() && options.adapter)
+    return Status(Code::invalid_argument,
+                  fmt::format("there is no LoRA adapter {}: no tensor has a name such as "
+                              "x.lora_A.{}.weight",
+                              *options.adapter, *options.adapter));
   if (by_name.empty()) return Status(Code::invalid_argument, "there is no tensor to export");
   for (const std::string& prefix : options.strip) {
     const bool is_used = std::ranges::any_of(
@@ -64,9 +110,7 @@ Result<std::vector<ExportFile>> plan_export(std::span<const NamedTensor> named,
     file_bytes += tensor->size_bytes;
   }
   for (std::size_t i = 0; i < files.size(); ++i)
-    files[i].name = files.size() == 1
-                        ? "model.safetensors"
-                        : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, files.size());
+    files[i].name = file_name(options, i, files.size());
   return files;
 }
 
@@ -76,7 +120,8 @@ std::vector<SameTensor> same_tensors(std::span<const NamedTensor> named,
   std::set<std::string_view> names;
   const std::vector<NamedTensor> chosen = choose_tensors(named, options.only);
   for (const NamedTensor& one : chosen) {
-    exported.emplace(one.tensor, stripped(one.name, options));
+    if (std::optional<std::string> name = exported_name(one.name, options))
+      exported.emplace(one.tensor, *std::move(name));
     names.insert(one.name);
   }
   std::vector<SameTensor> same;
@@ -85,8 +130,10 @@ std::vector<SameTensor> same_tensors(std::span<const NamedTensor> named,
         options.only.empty() || std::ranges::any_of(options.only, [&](const std::string& prefix) {
           return one.name.starts_with(prefix);
         });
-    if (is_wanted && !names.contains(one.name))
-      same.push_back({.name = stripped(one.name, options), .exported = exported.at(one.tensor)});
+    const auto other = exported.find(one.tensor);
+    if (!is_wanted || names.contains(one.name) || other == exported.end()) continue;
+    if (std::optional<std::string> name = exported_name(one.name, options))
+      same.push_back({.name = *std::move(name), .exported = other->second});
   }
   return same;
 }

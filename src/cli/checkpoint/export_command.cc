@@ -15,6 +15,8 @@
 #include "cli/python_program.h"
 #include "cli/result_writer.h"
 #include "cli/work_progress.h"
+#include "formats/json/strict_json.h"
+#include "io/files/text_file.h"
 #include "stoker/units.h"
 
 namespace stoker::cli {
@@ -30,7 +32,10 @@ that matches one of its names. Names of tensors that differ between ranks begin 
 With --hf, OUT is a directory in the layout of Hugging Face models, with checksums in SHA256SUMS. It
 contains the weights only: the tree `model`, under the module's own names. The command prints what it
 leaves out. Use --only to select other tensors and --strip to shorten names. A checkpoint contains no
-config.json and no tokenizer: add them.
+config.json and no tokenizer: give the former with --config, and add the latter.
+
+With --peft, OUT is a directory for PeftModel.from_pretrained(): the LoRA adapter of a PeftModel that
+was saved as the tree `model`, under PEFT's names, and the adapter_config.json that --config names.
 
 OUT.pt is written by torch.save() in Python, and can be read with torch.load(weights_only=True). It
 contains the state as it was saved, or, with --only or --strip, a dict of tensors by name. The whole
@@ -43,7 +48,12 @@ checksums in SHA256SUMS. Python writes it in the same way.
 Examples:
   stoker checkpoint export run/checkpoints 1000 model.safetensors \
     --only model. --strip model.
-  stoker checkpoint export run/checkpoints latest my-model --hf)";
+  stoker checkpoint export run/checkpoints latest my-model --hf \
+    --config base/config.json --max-shard-size 2GB
+  stoker checkpoint export run/checkpoints latest my-adapter --peft \
+    --config adapter_config.json)";
+
+constexpr std::size_t kConfigBytesMax = std::size_t{16} << 20;
 
 constexpr std::size_t kSameNamed = 8;
 
@@ -53,25 +63,66 @@ struct Arguments {
   std::string out;
   bool hf = false;
   bool dcp = false;
+  bool peft = false;
   bool json = false;
+  std::string adapter;
+  std::string config;
   std::string shard_size;
+
+  bool is_directory() const { return hf || peft; }
   std::optional<std::uint64_t> rank;
   ExportOptions options;
 };
 
 bool is_for_torch(const Arguments& arguments) {
-  return arguments.dcp ||
-         (!arguments.hf && (arguments.out.ends_with(".pt") || arguments.out.ends_with(".pth")));
+  const bool is_pickle = arguments.out.ends_with(".pt") || arguments.out.ends_with(".pth");
+  return arguments.dcp || (!arguments.is_directory() && is_pickle);
 }
 
 Status check_out(const Arguments& arguments) {
-  if (arguments.hf && arguments.dcp)
-    return Status(Code::invalid_argument, "--hf and --dcp are two layouts: give one of them");
-  if (arguments.hf || arguments.out.ends_with(".safetensors") || is_for_torch(arguments)) return {};
-  return Status(Code::invalid_argument,
-                fmt::format("{}: OUT ends with .safetensors or .pt, or is a directory with --hf or "
-                            "--dcp",
-                            arguments.out));
+  const bool is_file = arguments.out.ends_with(".safetensors") || is_for_torch(arguments);
+  if (arguments.is_directory() || is_file) return {};
+  return Status(
+      Code::invalid_argument,
+      fmt::format(
+          "{}: OUT ends with .safetensors or .pt, or is a directory with --hf, --peft or --dcp",
+          arguments.out));
+}
+
+/// Reads the file of --config, which the export contains.
+Result<TextFile> read_config(const Arguments& arguments) {
+  TextFile file{.name = arguments.peft ? "adapter_config.json" : "config.json", .text = {}};
+  STOKER_ASSIGN(file.text, read_text_file(posix_file_ops(), arguments.config, kConfigBytesMax));
+  if (!arguments.peft) return file;
+  STOKER_ASSIGN(const Json config, parse_strict_json(file.text, arguments.config));
+  STOKER_ASSIGN(const JsonView kind, JsonView(config, arguments.config).at("peft_type"));
+  STOKER_ASSIGN(const std::string name, kind.text());
+  if (name != "LORA")
+    return Status(Code::invalid_argument,
+                  fmt::format("{}: peft_type is {}, and --peft writes LoRA adapters only",
+                              arguments.config, quote_for_message(name)));
+  return file;
+}
+
+Status add_directory_options(const Arguments& arguments, ExportOptions& options) {
+  if (!arguments.shard_size.empty()) {
+    if (!arguments.hf) return Status(Code::invalid_argument, "--max-shard-size is for --hf");
+    STOKER_ASSIGN(options.file_bytes_max,
+                  parse_size_option("--max-shard-size", arguments.shard_size));
+  }
+  if (arguments.peft && arguments.config.empty())
+    return Status(Code::invalid_argument,
+                  "--peft: give --config FILE, the adapter_config.json that "
+                  "model.peft_config[\"default\"].save_pretrained(DIR) writes");
+  if (!arguments.adapter.empty() && !arguments.peft)
+    return Status(Code::invalid_argument, "--adapter is for --peft");
+  if (arguments.peft) options.adapter = arguments.adapter.empty() ? "default" : arguments.adapter;
+  if (arguments.config.empty()) return {};
+  if (!arguments.is_directory())
+    return Status(Code::invalid_argument, "--config is for --hf and --peft");
+  STOKER_ASSIGN(TextFile file, read_config(arguments));
+  options.files.push_back(std::move(file));
+  return {};
 }
 
 /// Passes the checkpoint's own directory to Python, so that it is found by the same rules
@@ -128,10 +179,7 @@ Status run(const Arguments& arguments, Context& context) {
   STOKER_ASSIGN(const CheckpointReader reader,
                 open_step(arguments.directory, arguments.step, context));
   ExportOptions options = arguments.options;
-  if (!arguments.shard_size.empty()) {
-    if (!arguments.hf) return Status(Code::invalid_argument, "--shard-size is for --hf");
-    STOKER_ASSIGN(options.file_bytes_max, parse_size_option("--shard-size", arguments.shard_size));
-  }
+  STOKER_TRY(add_directory_options(arguments, options));
   const std::uint64_t world_size = reader.manifest().world_size;
   if (arguments.rank && *arguments.rank >= world_size)
     return Status(Code::invalid_argument,
@@ -143,7 +191,7 @@ Status run(const Arguments& arguments, Context& context) {
   STOKER_TRY(check_complete(named, options.only, world_size));
   if (is_for_torch(arguments)) return hand_over(arguments, reader.directory());
   std::vector<LeftOutTree> left_out;
-  if (arguments.hf && options.only.empty()) {
+  if (arguments.is_directory() && options.only.empty()) {
     STOKER_ASSIGN(ModelChoice choice, choose_model(reader, options.rank));
     options.only = std::move(choice.only);
     if (options.strip.empty()) options.strip = std::move(choice.strip);
@@ -155,8 +203,9 @@ Status run(const Arguments& arguments, Context& context) {
       progress.show({.done = done, .count = count, .bytes = done});
     };
   const Result<ExportReport> exported =
-      arguments.hf ? export_directory(reader, posix_file_ops(), arguments.out, options)
-                   : export_safetensors(reader, posix_file_ops(), arguments.out, options);
+      arguments.is_directory()
+          ? export_directory(reader, posix_file_ops(), arguments.out, options)
+          : export_safetensors(reader, posix_file_ops(), arguments.out, options);
   progress.clear();
   if (!exported.ok()) return exported.status();
   return write_out(context, arguments.json ? render_json(*exported, left_out)
@@ -173,15 +222,33 @@ void add_checkpoint_export_command(Command& checkpoint, Context& context) {
   command->add_option("STEP", arguments->step, kStepHelp)->required();
   command
       ->add_option("OUT", arguments->out,
-                   "OUT.safetensors, OUT.pt, or a new directory with --hf or --dcp.")
+                   "OUT.safetensors, OUT.pt, or a new directory with --hf, --peft or --dcp.")
       ->as_path()
       ->required();
-  command->add_flag("--hf", arguments->hf,
-                    "Write the tree `model` as a directory in the layout of Hugging Face models.");
-  command->add_flag("--dcp", arguments->dcp,
-                    "Write a directory that torch.distributed.checkpoint loads.");
-  command->add_option("--shard-size", arguments->shard_size,
-                      "With --hf: largest size of a file (default: 5GiB).");
+  const Option* const hf = command->add_flag(
+      "--hf", arguments->hf,
+      "Write the tree `model` as a directory in the layout of Hugging Face models.");
+  const Option* const peft =
+      command
+          ->add_flag("--peft", arguments->peft,
+                     "Write the LoRA adapter in the tree `model` as a directory for PEFT.")
+          ->excludes(hf);
+  command
+      ->add_flag("--dcp", arguments->dcp,
+                 "Write a directory that torch.distributed.checkpoint loads.")
+      ->excludes(hf)
+      ->excludes(peft);
+  command->add_option("--adapter", arguments->adapter,
+                      "With --peft: name of the adapter in the model (default: default).");
+  command
+      ->add_option(
+          "--config", arguments->config,
+          "With --hf: the config.json to put into OUT. With --peft: the adapter_config.json.")
+      ->as_path();
+  const Option* const shard_size =
+      command->add_option("--max-shard-size", arguments->shard_size,
+                          "With --hf: largest size of a file (default: 5GiB).");
+  command->add_old_name("--shard-size", shard_size, arguments->shard_size);
   command
       ->add_option("--only", arguments->options.only,
                    "Export only tensors whose names begin with this; may be repeated.")

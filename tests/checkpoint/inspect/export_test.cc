@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/inspect/export_plan.h"
 #include "checkpoint/step_builder.h"
 #include "io/files/forwarding_file_ops.h"
 #include "support/bystander.h"
@@ -118,6 +119,48 @@ TEST_F(ExportTest, writes_a_directory_as_hugging_face_has_it) {
   EXPECT_EQ(all.at("state.model.w"), whole_);
   EXPECT_EQ(export_directory(reader(), posix_file_ops(), dir_.file("several"), {}).status().code(),
             Code::already_exists);
+}
+
+TEST_F(ExportTest, an_adapter_has_the_names_of_peft_and_its_own_files) {
+  write_built_step(
+      posix_file_ops(), dir_.path(),
+      {.step = 5,
+       .ranks = {{random_tensor("model.q.lora_A.mine.weight", TensorType::f32, {2}, 1),
+                  random_tensor("model.q.lora_A.other.weight", TensorType::f32, {2}, 2),
+                  random_tensor("model.q.base_layer.weight", TensorType::f32, {2}, 3)}}});
+  const CheckpointReader reader =
+      *CheckpointReader::open(posix_file_ops(), dir_.file(step_name(5)), plain_reader());
+  ExportOptions options{.strip = {"model."},
+                        .adapter = "mine",
+                        .files = {{.name = "adapter_config.json", .text = "{}\n"}},
+                        .file_bytes_max = 1};
+  ASSERT_TRUE(export_directory(reader, posix_file_ops(), dir_.file("one"), options).ok());
+  const auto tensors = tensors_of(dir_.file("one/adapter_model.safetensors"));
+  ASSERT_EQ(tensors.size(), 1U);
+  EXPECT_TRUE(tensors.contains("q.lora_A.weight"));
+  EXPECT_EQ(contents_of(dir_.file("one/adapter_config.json")), "{}\n");
+  EXPECT_EQ(check_sums(dir_.file("one"), "SHA256SUMS"), 0);
+  options.adapter = "nobody";
+  const Status none =
+      export_directory(reader, posix_file_ops(), dir_.file("two"), options).status();
+  EXPECT_EQ(none.code(), Code::invalid_argument);
+  EXPECT_NE(none.message().find("there is no LoRA adapter nobody"), std::string::npos)
+      << none.message();
+}
+
+TEST(ExportPlanTest, names_of_adapters_are_what_peft_makes_of_them) {
+  const auto name = [](std::string_view whole) {
+    return adapter_tensor_name(whole, "default").value_or("none");
+  };
+  EXPECT_EQ(name("a.lora_A.default.weight"), "a.lora_A.weight");
+  EXPECT_EQ(name("a.lora_embedding_A.default"), "a.lora_embedding_A");
+  EXPECT_EQ(name("a.lora_magnitude_vector.default.weight"), "a.lora_magnitude_vector");
+  EXPECT_EQ(name("a.head.modules_to_save.default.weight"), "a.head.weight");
+  EXPECT_EQ(name("a.default.lora_B.default.bias"), "a.default.lora_B.bias");
+  EXPECT_EQ(name("modules_to_save.default"), "");
+  for (const char* other : {"", ".", "default", "a.default.weight", "a.lora_A.other.weight",
+                            "a.head.original_module.weight", "lora_A"})
+    EXPECT_EQ(name(other), "none") << other;
 }
 
 TEST_F(ExportTest, refuses_names_that_meet_and_nothing_at_all) {
