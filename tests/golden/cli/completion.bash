@@ -127,10 +127,11 @@ _stoker() {
     files=1
     ;;
   "stoker checkpoint export")
-    options='-h --help --hf --dcp --shard-size --only --strip --rank --json'
+    options='-h --help --hf --peft --dcp --adapter --config --max-shard-size --only --strip --rank --json'
     files=1
     case $before in
-    --shard-size | --only | --strip | --rank) options= files= ;;
+    --config) options= files=1 ;;
+    --adapter | --max-shard-size | --only | --strip | --rank) options= files= ;;
     esac
     ;;
   "stoker checkpoint import")

@@ -208,8 +208,11 @@ _stoker_checkpoint_export() {
     ':OUT:_files' \
     '(-h --help)'{-h,--help}'[Print this help message and exit]' \
     '--hf[Write the tree `model` as a directory in the layout of Hugging Face models.]' \
+    '--peft[Write the LoRA adapter in the tree `model` as a directory for PEFT.]' \
     '--dcp[Write a directory that torch.distributed.checkpoint loads.]' \
-    '--shard-size=[With --hf: largest size of a file (default: 5GiB).]:TEXT:' \
+    '--adapter=[With --peft: name of the adapter in the model (default: default).]:TEXT:' \
+    '--config=[With --hf: the config.json to put into OUT.]:TEXT:_files' \
+    '--max-shard-size=[With --hf: largest size of a file (default: 5GiB).]:TEXT:' \
     '*--only=[Export only tensors whose names begin with this; may be repeated.]:TEXT:' \
     '*--strip=[Remove this from the beginning of names; may be repeated.]:TEXT:' \
     '--rank=[Export the tensors of this rank: its own, and those that all ranks share.]:UINT:' \
