@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "store/s3/answers.h"
-#include "store/s3/xml.h"
+#include "store/text/xml.h"
 
 namespace stoker {
 namespace {

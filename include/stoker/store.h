@@ -6,6 +6,7 @@
 /// RangeSource of the store. Local files keep their descriptors, O_DIRECT and the page cache.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -158,6 +159,99 @@ class STOKER_API ObjectStore {
   /// Removes an object. OK also if the key does not exist.
   virtual Status remove(const std::string& key) = 0;
 };
+
+/// How requests to a server are made.
+struct STOKER_API HttpOptions {
+  std::string ca_file = {};      ///< Certificates to trust, as PEM; empty: those of the system.
+  std::string http_proxy = {};   ///< For http://, as "http://host:port"; empty: none.
+  std::string https_proxy = {};  ///< For https://.
+  std::string no_proxy = {};     ///< Hosts that are reached without one, separated by commas.
+  /// For each call and each range, retries included.
+  std::chrono::nanoseconds timeout = std::chrono::seconds(60);
+  std::chrono::nanoseconds connect_timeout = std::chrono::seconds(5);
+  /// A transfer that moves less than 1 KiB per second for so long is tried again.
+  std::chrono::nanoseconds stall_timeout = std::chrono::seconds(10);
+  std::uint32_t attempts_max = 10;   ///< Of one request.
+  std::uint32_t requests_max = 256;  ///< In flight, of all threads that use the store.
+
+  /// Reads AWS_CA_BUNDLE or SSL_CERT_FILE, http_proxy, HTTPS_PROXY or https_proxy, and NO_PROXY or
+  /// no_proxy.
+  static HttpOptions from_environment();
+};
+
+/// Returns a store that reads what a web server has below `url`, such as "https://host/data": keys
+/// are paths below it. The server must answer requests for ranges, and should send an ETag; without
+/// one, its Last-Modified tells versions apart. The store cannot be written to. It cannot list:
+/// list() returns `unsupported`, and look() knows no folders. A redirect is followed only to the
+/// same host. `invalid_argument` for a URL with a user, a password or a query.
+STOKER_API Result<std::shared_ptr<ObjectStore>> http_store(const std::string& url,
+                                                           const HttpOptions& options = {});
+
+/// Access keys. They are never part of a message or a report.
+struct STOKER_API S3Credentials {
+  std::string access_key_id = {};
+  std::string secret_access_key = {};
+  std::string session_token = {};
+};
+
+/// Where access keys come from: the first of these that is set, in this order. Keys that expire are
+/// fetched again before they do.
+struct STOKER_API S3CredentialSources {
+  bool is_anonymous = false;  ///< Requests are not signed.
+  S3Credentials fixed = {};
+  /// A role that is assumed with a token from a file (EKS). All three, or none.
+  std::string web_identity_token_file = {};
+  std::string role_arn = {};
+  std::string role_session_name = {};
+  std::string sts_endpoint = {};  ///< Empty: that of the region.
+  /// A profile with keys, a credential_process or a web identity; used if the files have it.
+  std::string profile = {};           ///< Empty: "default".
+  std::string credentials_file = {};  ///< "~/.aws/credentials", as an absolute path.
+  std::string config_file = {};       ///< "~/.aws/config".
+  /// A server beside the container (ECS, EKS pod identity).
+  std::string container_url = {};
+  std::string container_token = {};
+  std::string container_token_file = {};
+  std::string metadata_url = {};  ///< Of instance metadata (IMDSv2): "http://169.254.169.254".
+};
+
+struct STOKER_API S3Options {
+  enum class Addressing : std::uint8_t {
+    automatic,     ///< By the host on AWS, by the path on other endpoints and for names with dots.
+    path,          ///< https://endpoint/bucket/key
+    virtual_host,  ///< https://bucket.endpoint/key
+  };
+
+  std::string endpoint = {};  ///< "http://127.0.0.1:7480"; empty: AWS.
+  std::string region = {};    ///< Empty: "us-east-1", or the one that the server names.
+  Addressing addressing = Addressing::automatic;
+  S3CredentialSources credentials = {};
+  std::string kms_key_id = {};          ///< New objects are encrypted with it (SSE-KMS).
+  bool is_requester_paying = false;     ///< For buckets whose readers pay.
+  std::uint64_t part_bytes = 16 << 20;  ///< Larger objects are uploaded in parts; 5 MiB or more.
+  std::uint32_t parts_in_flight = 4;    ///< Of one upload; each takes its bytes of memory.
+  HttpOptions http = {};
+
+  /// Reads what the tools of AWS read: AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, AWS_REGION or
+  /// AWS_DEFAULT_REGION, AWS_PROFILE and the other variables for credentials, AWS_REQUEST_PAYER,
+  /// those of HttpOptions, and region and endpoint_url of the profile. docs/stores.md lists them.
+  static S3Options from_environment();
+};
+
+/// Returns a store for the objects of a bucket: keys are those of the bucket, and folders end
+/// where their "/" is. Reads are of the version that was opened. commit_if_absent() is
+/// `unsupported` if the server is seen to ignore the condition, for a large object also if it does
+/// so only for uploads in parts. `invalid_argument` for a name that no bucket can have, or for an
+/// endpoint that is no URL.
+STOKER_API Result<std::shared_ptr<ObjectStore>> s3_store(const std::string& bucket,
+                                                         const S3Options& options);
+
+/// Aborts the uploads in parts of keys that begin with `prefix` and that were begun more than `age`
+/// ago by the server's clock: what died in the middle. Returns how many.
+STOKER_API Result<std::uint64_t> sweep_s3_uploads(const std::string& bucket,
+                                                  const S3Options& options,
+                                                  const std::string& prefix,
+                                                  std::chrono::nanoseconds age);
 
 /// Returns the store whose keys are paths as a user writes them: a relative path starts at the
 /// working directory, and symbolic links are followed. An upload is published atomically and

@@ -3,8 +3,8 @@
 #include <charconv>
 #include <utility>
 
-#include "store/http/percent.h"
-#include "store/s3/xml.h"
+#include "store/text/percent.h"
+#include "store/text/xml.h"
 
 namespace stoker {
 namespace {

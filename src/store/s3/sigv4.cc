@@ -9,7 +9,7 @@
 
 #include "base/checksum.h"
 #include "base/hex.h"
-#include "store/http/percent.h"
+#include "store/text/percent.h"
 
 namespace stoker {
 namespace {

@@ -6,24 +6,20 @@
 #include <ctime>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "stoker/status.h"
+#include "store/http/http_call.h"
 
 namespace stoker {
-
-/// A name and its value, neither of them encoded.
-using NameValue = std::pair<std::string, std::string>;
 
 /// What is signed.
 struct SignedRequest {
   std::string method = "GET";
-  std::string path = "/";             ///< Encoded once, as it is sent. Not normalized.
-  std::vector<NameValue> query = {};  ///< In any order.
-  std::vector<NameValue> headers =
-      {};                         ///< All that are signed, "host" among them; names in any case.
-  std::string payload_hash = {};  ///< Hex of its SHA-256, or "UNSIGNED-PAYLOAD".
+  std::string path = "/";               ///< Encoded once, as it is sent. Not normalized.
+  std::vector<NameValue> query = {};    ///< Not encoded, in any order.
+  std::vector<NameValue> headers = {};  ///< All that are signed; "host" must be among them.
+  std::string payload_hash = {};        ///< Hex of its SHA-256, or "UNSIGNED-PAYLOAD".
 };
 
 /// Who signs, where and when.
@@ -34,9 +30,6 @@ struct SigningScope {
   std::string service = "s3";
   std::time_t now = 0;
 };
-
-/// Payload hash of a body that is protected by TLS alone, or of none.
-inline constexpr std::string_view kUnsignedPayload = "UNSIGNED-PAYLOAD";
 
 /// "20130524T000000Z", the form of the header x-amz-date.
 std::string amz_date(std::time_t now);

@@ -1,4 +1,4 @@
-#include "store/s3/xml.h"
+#include "store/text/xml.h"
 
 #include <algorithm>
 #include <charconv>

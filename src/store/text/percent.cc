@@ -1,4 +1,4 @@
-#include "store/http/percent.h"
+#include "store/text/percent.h"
 
 namespace stoker {
 namespace {
