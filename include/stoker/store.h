@@ -161,7 +161,7 @@ class STOKER_API ObjectStore {
 };
 
 /// How requests to a server are made.
-struct STOKER_API HttpOptions {
+struct HttpOptions {
   std::string ca_file = {};      ///< Certificates to trust, as PEM; empty: those of the system.
   std::string http_proxy = {};   ///< For http://, as "http://host:port"; empty: none.
   std::string https_proxy = {};  ///< For https://.
@@ -176,7 +176,7 @@ struct STOKER_API HttpOptions {
 
   /// Reads AWS_CA_BUNDLE or SSL_CERT_FILE, http_proxy, HTTPS_PROXY or https_proxy, and NO_PROXY or
   /// no_proxy.
-  static HttpOptions from_environment();
+  STOKER_API static HttpOptions from_environment();
 };
 
 /// Returns a store that reads what a web server has below `url`, such as "https://host/data": keys
@@ -188,7 +188,7 @@ STOKER_API Result<std::shared_ptr<ObjectStore>> http_store(const std::string& ur
                                                            const HttpOptions& options = {});
 
 /// Access keys. They are never part of a message or a report.
-struct STOKER_API S3Credentials {
+struct S3Credentials {
   std::string access_key_id = {};
   std::string secret_access_key = {};
   std::string session_token = {};
@@ -196,7 +196,7 @@ struct STOKER_API S3Credentials {
 
 /// Where access keys come from: the first of these that is set, in this order. Keys that expire are
 /// fetched again before they do.
-struct STOKER_API S3CredentialSources {
+struct S3CredentialSources {
   bool is_anonymous = false;  ///< Requests are not signed.
   S3Credentials fixed = {};
   /// A role that is assumed with a token from a file (EKS). All three, or none.
@@ -215,7 +215,7 @@ struct STOKER_API S3CredentialSources {
   std::string metadata_url = {};  ///< Of instance metadata (IMDSv2): "http://169.254.169.254".
 };
 
-struct STOKER_API S3Options {
+struct S3Options {
   enum class Addressing : std::uint8_t {
     automatic,     ///< By the host on AWS, by the path on other endpoints and for names with dots.
     path,          ///< https://endpoint/bucket/key
@@ -235,7 +235,7 @@ struct STOKER_API S3Options {
   /// Reads what the tools of AWS read: AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, AWS_REGION or
   /// AWS_DEFAULT_REGION, AWS_PROFILE and the other variables for credentials, AWS_REQUEST_PAYER,
   /// those of HttpOptions, and region and endpoint_url of the profile. docs/stores.md lists them.
-  static S3Options from_environment();
+  STOKER_API static S3Options from_environment();
 };
 
 /// Returns a store for the objects of a bucket: keys are those of the bucket, and folders end

@@ -1,6 +1,5 @@
 // Implements http_store() of stoker/store.h: what a web server has, to be read.
 #include <cerrno>
-#include <cstdlib>
 #include <utility>
 
 #include "store/http/remote_object.h"
@@ -100,23 +99,7 @@ class HttpStore final : public ObjectStore {
   HttpClient client_;
 };
 
-std::string first_set(std::initializer_list<const char*> names) {
-  for (const char* const name : names)
-    if (const char* const value = std::getenv(name); value != nullptr && *value != '\0')
-      return value;
-  return {};
-}
-
 }  // namespace
-
-HttpOptions HttpOptions::from_environment() {
-  HttpOptions options;
-  options.ca_file = first_set({"AWS_CA_BUNDLE", "SSL_CERT_FILE"});
-  options.http_proxy = first_set({"http_proxy"});  // HTTP_PROXY may be a header of a CGI request
-  options.https_proxy = first_set({"HTTPS_PROXY", "https_proxy"});
-  options.no_proxy = first_set({"NO_PROXY", "no_proxy"});
-  return options;
-}
 
 Result<std::shared_ptr<ObjectStore>> http_store(const std::string& url,
                                                 const HttpOptions& options) {

@@ -106,7 +106,7 @@ class S3Store final : public ObjectStore {
 };
 
 /// Returns the seconds since 1970 of "2026-11-19T12:00:00.000Z", or nothing.
-std::time_t time_of(const std::string& text) {
+std::time_t seconds_of(const std::string& text) {
   std::tm utc{};
   return ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &utc) == nullptr ? -1 : ::timegm(&utc);
 }
@@ -132,7 +132,7 @@ Result<std::uint64_t> sweep_s3_uploads(const std::string& bucket, const S3Option
                   client.uploads_page(prefix, key_marker, id_marker, server_date));
     const std::time_t now = curl_getdate(server_date.c_str(), nullptr);
     for (UploadsPage::Upload& upload : page.uploads) {
-      const std::time_t begun = time_of(upload.initiated);
+      const std::time_t begun = seconds_of(upload.initiated);
       if (now > 0 && begun > 0 && begun + age_seconds <= now && upload.key.starts_with(prefix))
         stale.push_back(std::move(upload));
     }
