@@ -1,9 +1,10 @@
 /// \file
-/// ObjectStore: named byte strings in local files, a bucket or memory.
+/// ObjectStore: named byte strings in local files, a bucket or behind a web server.
 ///
-/// Datasets are read from one: that of local files, or one of your own. The interface is crossed
-/// once per object, not once per read: open() returns an Object, and many ranges are read through a
-/// RangeSource of the store. Local files keep their descriptors, O_DIRECT and the page cache.
+/// Datasets are read from one: that of local files, a bucket, a web server, or one of your own. The
+/// interface is crossed once per object, not once per read: open() returns an Object, and many ranges
+/// are read through a RangeSource of the store. Local files keep their descriptors, O_DIRECT and the
+/// page cache.
 #pragma once
 
 #include <chrono>
@@ -257,5 +258,17 @@ STOKER_API Result<std::uint64_t> sweep_s3_uploads(const std::string& bucket,
 /// working directory, and symbolic links are followed. An upload is published atomically and
 /// durably; missing parent directories are created.
 STOKER_API std::shared_ptr<ObjectStore> local_store();
+
+/// An object or a folder, and the store that has it.
+struct StorePlace {
+  std::shared_ptr<ObjectStore> store;
+  std::string key;
+};
+
+/// Returns what a user names: a path, "file:///path", "s3://bucket/key", "https://host/path". The
+/// key is the top folder, ".", if there is nothing below the bucket or the host. Nothing is asked
+/// of a server yet. `unsupported` for other schemes, and for the "pipe:" of WebDataset, which would
+/// run a command.
+STOKER_API Result<StorePlace> open_store(const std::string& uri, const S3Options& options = {});
 
 }  // namespace stoker

@@ -39,7 +39,7 @@ bool is_expiry(std::string_view code) {
 
 bool is_transient(std::string_view code) {
   return code == "InternalError" || code == "RequestTimeout" || code == "ServiceUnavailable" ||
-         code == "OperationAborted";
+         code == "OperationAborted" || code == "BadDigest" || code == "XAmzContentSHA256Mismatch";
 }
 
 bool is_throttling(std::string_view code) {
