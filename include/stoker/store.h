@@ -2,9 +2,9 @@
 /// ObjectStore: named byte strings in local files, a bucket or behind a web server.
 ///
 /// Datasets are read from one: that of local files, a bucket, a web server, or one of your own. The
-/// interface is crossed once per object, not once per read: open() returns an Object, and many ranges
-/// are read through a RangeSource of the store. Local files keep their descriptors, O_DIRECT and the
-/// page cache.
+/// interface is crossed once per object, not once per read: open() returns an Object, and many
+/// ranges are read through a RangeSource of the store. Local files keep their descriptors, O_DIRECT
+/// and the page cache.
 #pragma once
 
 #include <chrono>

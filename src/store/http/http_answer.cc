@@ -38,6 +38,7 @@ bool HttpAnswer::take_head_line(std::string_view line) {
     return false;
   }
   line = trimmed(line);
+  is_head_complete_ = line.empty();
   if (line.starts_with("HTTP/")) {
     response_ = {.status = status_of(line)};
     return true;
@@ -88,11 +89,12 @@ bool HttpAnswer::fill(std::span<const std::byte> bytes) {
   return true;
 }
 
-Status HttpAnswer::check_range() {
+Status HttpAnswer::check_end() {
+  const Status early(Code::unavailable, "the answer ended early", ETIMEDOUT);
+  if (!is_head_complete_) return early;  // which libcurl lets pass for HEAD
   if (range_ == nullptr || !is_success()) return {};
   if (!check_head()) return refused_;
-  if (body_bytes_ == range_->size_bytes) return {};
-  return {Code::unavailable, "the answer ended early", ETIMEDOUT};
+  return body_bytes_ == range_->size_bytes ? Status() : early;
 }
 
 }  // namespace stoker

@@ -26,9 +26,9 @@ class HttpAnswer {
   bool take_head_line(std::string_view line);
   bool take_body(std::span<const std::byte> bytes);
 
-  /// To be called at the end: OK if all bytes of the range have arrived, `unavailable` if fewer
-  /// have, and what refused() says. OK for an answer that is no success.
-  Status check_range();
+  /// To be called at the end: OK if all of the head and all bytes of the range have arrived,
+  /// `unavailable` if fewer have, and what refused() says.
+  Status check_end();
 
   const HttpResponse& response() const noexcept { return response_; }
   HttpResponse take_response() { return std::move(response_); }
@@ -45,6 +45,7 @@ class HttpAnswer {
   Status refused_;
   std::size_t head_bytes_ = 0;
   std::uint64_t body_bytes_ = 0;
+  bool is_head_complete_ = false;
   bool is_checked_ = false;
 };
 

@@ -209,8 +209,9 @@ Verdict HttpSession::outcome(Active& active, int curl_code) {
     active.call->may_have_arrived |= is_sent;
     return verdict;
   }
-  if (const Status whole = answer.check_range(); !whole.ok()) {
+  if (const Status whole = answer.check_end(); !whole.ok()) {
     const bool is_short = whole.code() == Code::unavailable && whole.os_error() == ETIMEDOUT;
+    active.call->may_have_arrived = true;
     return {.next = is_short ? Verdict::Next::retry : Verdict::Next::done, .status = whole};
   }
   active.call->may_have_arrived |= answer.response().status >= 500;

@@ -33,13 +33,20 @@ class HttpAnswerTest : public ::testing::Test {
 TEST_F(HttpAnswerTest, a_range_is_written_into_memory_in_parts) {
   take_head("206 Partial Content");
   EXPECT_TRUE(take("012"));
-  EXPECT_EQ(answer_.check_range().code(), Code::unavailable);
+  EXPECT_EQ(answer_.check_end().code(), Code::unavailable);
   EXPECT_TRUE(take("3456789"));
-  EXPECT_TRUE(answer_.check_range().ok());
+  EXPECT_TRUE(answer_.check_end().ok());
   EXPECT_EQ(first_ + second_, "0123456789");
   EXPECT_EQ(answer_.response().header("etag"), "\"e\"");
   EXPECT_FALSE(take("x"));
   EXPECT_EQ(answer_.refused().code(), Code::io_error);
+}
+
+TEST_F(HttpAnswerTest, a_head_without_an_end_has_ended_early) {
+  answer_.take_head_line("HTTP/1.1 404 Not Found\r\n");
+  EXPECT_EQ(answer_.check_end().code(), Code::unavailable);
+  answer_.take_head_line("\r\n");
+  EXPECT_TRUE(answer_.check_end().ok());
 }
 
 TEST_F(HttpAnswerTest, no_byte_of_another_answer_is_written) {
@@ -79,7 +86,7 @@ TEST_F(HttpAnswerTest, the_text_of_a_failure_is_kept_and_limited) {
   take_head("503 Slow Down");
   EXPECT_TRUE(take("why"));
   EXPECT_EQ(answer_.response().body, "why");
-  EXPECT_TRUE(answer_.check_range().ok());
+  EXPECT_TRUE(answer_.check_end().ok());
   while (take(std::string(1000, 'x'))) {
   }
   EXPECT_LE(answer_.response().body.size(), 64U << 10);
