@@ -27,7 +27,7 @@ class S3Store final : public ObjectStore {
 
   Result<std::unique_ptr<const Object>> open(const std::string& key,
                                              CachePolicy /*policy*/) override {
-    Result<RemoteVersion> version = head_object(client_.http(), key);
+    Result<RemoteVersion> version = head(key);
     if (version.ok())
       return std::unique_ptr<const Object>(
           std::make_unique<RemoteObject>(client_.http(), key, *std::move(version)));
@@ -42,7 +42,7 @@ class S3Store final : public ObjectStore {
       STOKER_TRY(is_folder(key).status());  // the bucket itself, empty or not
       return Entry{.kind = Kind::folder};
     }
-    const Result<RemoteVersion> version = head_object(client_.http(), key);
+    const Result<RemoteVersion> version = head(key);
     if (version.ok()) return Entry{.kind = Kind::object, .info = version->info};
     if (version.status().code() != Code::not_found) return version.status();
     STOKER_ASSIGN(const bool is_there, is_folder(key));
@@ -75,6 +75,14 @@ class S3Store final : public ObjectStore {
   Status remove(const std::string& key) override { return client_.remove(key); }
 
  private:
+  /// Reads are pinned to the ETag, which S3 always has.
+  Result<RemoteVersion> head(const std::string& key) {
+    Result<RemoteVersion> version = head_object(client_.http(), key);
+    if (version.ok() && version->etag.empty())
+      return Status(Code::io_error, client_.name_of(key) + ": the server gives it no ETag", EIO);
+    return version;
+  }
+
   Result<bool> is_folder(const std::string& key) {
     STOKER_ASSIGN(const ListPage page, client_.list_page(prefix_of(key), "", "", 1));
     return !page.keys.empty();
