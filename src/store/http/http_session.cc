@@ -130,9 +130,11 @@ void HttpSession::move(Deadline now) {
 }
 
 void HttpSession::begin_attempts(Deadline now) {
+  bool has_others =
+      std::ranges::any_of(active_, [](const auto& each) { return each->easy != nullptr; });
   for (const std::unique_ptr<Active>& active : active_) {
     if (active->call == nullptr || active->easy || active->begin_at > now) continue;
-    if (!shared_.admission.try_enter()) return;
+    if (!shared_.admission.try_enter(has_others)) return;
     if (active->is_retry && !shared_.budget.try_take(now)) {
       constexpr nanoseconds kAskAgain = 100ms;
       active->begin_at = now + kAskAgain;
@@ -140,6 +142,7 @@ void HttpSession::begin_attempts(Deadline now) {
       continue;
     }
     begin_attempt(*active, now);
+    has_others |= active->easy != nullptr;
   }
 }
 

@@ -35,9 +35,9 @@ bool RetryBudget::try_take(Deadline now) {
   return true;
 }
 
-bool Admission::try_enter() {
+bool Admission::try_enter(bool has_others) {
   MutexLock lock(mutex_);
-  if (in_flight_ >= limit_) return false;
+  if (has_others && in_flight_ >= limit_) return false;
   ++in_flight_;
   return true;
 }

@@ -43,7 +43,7 @@ class Admission {
  public:
   explicit Admission(std::uint32_t limit_max) : limit_max_(limit_max), limit_(limit_max) {}
 
-  bool try_enter();
+  bool try_enter(bool has_others);
   void leave();
   void succeeded();
   void throttled(Deadline now);

@@ -1,5 +1,5 @@
-// Implements the two from_environment() of stoker/store.h: the only code of the library that reads
-// the environment.
+// Implements the two from_environment() of stoker/store.h: no other code of the stores reads the
+// environment.
 #include <cstdlib>
 #include <initializer_list>
 #include <string>

@@ -46,7 +46,7 @@ TEST(RetryTest, no_more_than_fifty_retries_are_saved_up) {
 TEST(AdmissionTest, a_server_that_asks_for_fewer_gets_fewer_and_then_more_again) {
   Admission admission(100);
   int entered = 0;
-  while (admission.try_enter()) ++entered;
+  while (admission.try_enter(true)) ++entered;
   EXPECT_EQ(entered, 100);
   const Deadline now = Clock::now();
   admission.throttled(now);
@@ -56,12 +56,21 @@ TEST(AdmissionTest, a_server_that_asks_for_fewer_gets_fewer_and_then_more_again)
   admission.throttled(now + 600ms);
   EXPECT_DOUBLE_EQ(admission.limit(), 49);
   for (int i = 0; i < 52; ++i) admission.leave();
-  EXPECT_TRUE(admission.try_enter());
-  EXPECT_FALSE(admission.try_enter());
+  EXPECT_TRUE(admission.try_enter(true));
+  EXPECT_FALSE(admission.try_enter(true));
   for (int i = 0; i < 49; ++i) admission.succeeded();
   EXPECT_NEAR(admission.limit(), 50, 0.1);
   for (int i = 0; i < 10'000; ++i) admission.succeeded();
   EXPECT_DOUBLE_EQ(admission.limit(), 100);
+}
+
+TEST(AdmissionTest, who_has_no_request_in_flight_may_send_one) {
+  Admission admission(1);
+  EXPECT_TRUE(admission.try_enter(true));
+  EXPECT_FALSE(admission.try_enter(true));
+  EXPECT_TRUE(admission.try_enter(false));
+  admission.leave();
+  EXPECT_FALSE(admission.try_enter(true));
 }
 
 TEST(AdmissionTest, one_request_at_a_time_is_always_admitted) {
@@ -69,7 +78,7 @@ TEST(AdmissionTest, one_request_at_a_time_is_always_admitted) {
   Deadline now = Clock::now();
   for (int i = 0; i < 20; ++i) admission.throttled(now += 1s);
   EXPECT_DOUBLE_EQ(admission.limit(), 1);
-  EXPECT_TRUE(admission.try_enter());
+  EXPECT_TRUE(admission.try_enter(true));
 }
 
 }  // namespace
