@@ -36,7 +36,8 @@ class RetryBudget {
 
 /// Limits the requests in flight. A server that asks for fewer (503, 429) gets 0.7 times as many,
 /// at most once in half a second; each success raises the limit again, by one for as many requests
-/// as it allows.
+/// as it allows. Whoever has no request in flight may always send one: a thread that rests with
+/// requests in flight cannot hold up the others.
 ///
 /// Thread safety: every method from any thread.
 class Admission {
