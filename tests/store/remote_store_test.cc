@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "conformance/object_store_suite.h"
-#include "support/servers.h"
+#include "servers/servers.h"
 
 namespace stoker::testing {
 namespace {

@@ -7,10 +7,10 @@
 #include <fstream>
 
 #include "base/token.h"
+#include "servers/fault_proxy.h"
+#include "servers/servers.h"
 #include "stoker/store.h"
-#include "support/fault_proxy.h"
 #include "support/in_child.h"
-#include "support/servers.h"
 
 namespace stoker::testing {
 namespace {

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "base/token.h"
+#include "servers/fault_proxy.h"
+#include "servers/servers.h"
 #include "stoker/store.h"
-#include "support/fault_proxy.h"
-#include "support/servers.h"
 
 namespace stoker::testing {
 

@@ -1,4 +1,4 @@
-#include "support/fault_proxy.h"
+#include "servers/fault_proxy.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
