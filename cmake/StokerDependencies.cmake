@@ -19,6 +19,7 @@ stoker_need(ISAL libisal libisal-dev)
 stoker_need(CRYPTO libcrypto libssl-dev)
 stoker_need(ZSTD libzstd libzstd-dev)
 stoker_need(ZLIB zlib zlib1g-dev)
+stoker_need(CURL libcurl libcurl4-openssl-dev)
 
 # What only some datasets need: without it such a dataset is refused, and the error names the library.
 function(stoker_want found target definition debian_package)
@@ -64,6 +65,7 @@ function(stoker_prefer_static target)
 endfunction()
 if(STOKER_STATIC_DEPENDENCIES)
   # Not xxHash: in Debian the static library lacks what selects the CPU's instructions (src/base).
+  # Not libcurl: that of Debian needs the static libraries of LDAP, Kerberos and others.
   foreach(name URING ISAL CRYPTO ZSTD ZLIB BROTLI SNAPPY)
     if(${name}_FOUND)
       stoker_prefer_static(PkgConfig::${name} ${${name}_STATIC_LIBRARIES})

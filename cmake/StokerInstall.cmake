@@ -40,7 +40,9 @@ install(FILES ${PROJECT_BINARY_DIR}/stokerConfig.cmake
 # Libs.private has plain names, not Requires.private: pkg-config wants the .pc files of those even for
 # a program that links libstoker.so.
 foreach(library IN LISTS STOKER_LIBRARIES)
-  if(library MATCHES "^PkgConfig::(.+)$")
+  if(library STREQUAL PkgConfig::CURL)
+    set(links -lcurl)  # always shared: what it stands on is its own business
+  elseif(library MATCHES "^PkgConfig::(.+)$")
     list(TRANSFORM ${CMAKE_MATCH_1}_STATIC_LIBRARIES PREPEND -l OUTPUT_VARIABLE links)
   elseif(library STREQUAL Threads::Threads)
     set(links -pthread)

@@ -97,12 +97,14 @@ function(stoker_layer name)
     STOKER_PUBLIC_HEADERS "${arg_PUBLIC_HEADERS}" STOKER_LIBRARIES "${arg_LIBRARIES}")
 endfunction()
 
-# stoker_test(<name> LABEL <kind> SOURCES s... LAYERS layer... [LIBRARIES target...] [TIMEOUT s])
+# stoker_test(<name> LABEL <kind> SOURCES s... LAYERS layer... [LIBRARIES target...] [TIMEOUT s]
+#             [FIXTURES f...])
 #
 # One GoogleTest program; each test in it becomes a ctest of its own, with one label. A test has five
-# minutes unless TIMEOUT gives it more.
+# minutes unless TIMEOUT gives it more. FIXTURES are the servers of tests/servers that it needs: ctest
+# starts and stops them.
 function(stoker_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABEL;TIMEOUT" "SOURCES;LAYERS;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABEL;TIMEOUT" "SOURCES;LAYERS;LIBRARIES;FIXTURES")
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
@@ -119,7 +121,14 @@ function(stoker_test name)
   endif()
   stoker_join_sources(${name})
   set_target_properties(${name} PROPERTIES CXX_CLANG_TIDY "")  # .clang-tidy says why
+  set(fixtures "")
+  if(arg_FIXTURES)
+    list(JOIN arg_FIXTURES "\\;" fixtures)
+    set(fixtures FIXTURES_REQUIRED "${fixtures}")
+    target_compile_definitions(${name} PRIVATE STOKER_TEST_SERVERS="${PROJECT_BINARY_DIR}/servers")
+  endif()
   # Programs with long tests come first, so that no core is idle at the end.
   gtest_discover_tests(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT}
+    ${fixtures}
     DISCOVERY_TIMEOUT 60 DISCOVERY_MODE PRE_TEST)
 endfunction()

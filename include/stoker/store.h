@@ -1,14 +1,16 @@
 /// \file
-/// ObjectStore: named byte strings in local files, a bucket or memory.
+/// ObjectStore: named byte strings in local files, a bucket or behind a web server.
 ///
-/// Datasets are read from one: that of local files, or one of your own. The interface is crossed
-/// once per object, not once per read: open() returns an Object, and many ranges are read through a
-/// RangeSource of the store. Local files keep their descriptors, O_DIRECT and the page cache.
+/// Datasets are read from one: that of local files, a bucket, a web server, or one of your own. The
+/// interface is crossed once per object, not once per read: open() returns an Object, and many
+/// ranges are read through a RangeSource of the store. Local files keep their descriptors, O_DIRECT
+/// and the page cache.
 ///
 /// What a store of a program throws ends the call that needed it, with `invalid_argument` and the
 /// text of the exception; std::bad_alloc and std::system_error keep their meaning.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -168,9 +170,114 @@ class STOKER_API ObjectStore {
   virtual Status remove(const std::string& key) = 0;
 };
 
+/// How requests to a server are made.
+struct HttpOptions {
+  std::string ca_file = {};      ///< Certificates to trust, as PEM; empty: those of the system.
+  std::string http_proxy = {};   ///< For http://, as "http://host:port"; empty: none.
+  std::string https_proxy = {};  ///< For https://.
+  std::string no_proxy = {};     ///< Hosts that are reached without one, separated by commas.
+  /// For each call and each range, retries included.
+  std::chrono::nanoseconds timeout = std::chrono::seconds(60);
+  std::chrono::nanoseconds connect_timeout = std::chrono::seconds(5);
+  /// A transfer that moves less than 1 KiB per second for so long is tried again.
+  std::chrono::nanoseconds stall_timeout = std::chrono::seconds(10);
+  std::uint32_t attempts_max = 10;   ///< Of one request.
+  std::uint32_t requests_max = 256;  ///< In flight, of all threads that use the store.
+
+  /// Reads AWS_CA_BUNDLE or SSL_CERT_FILE, http_proxy, HTTPS_PROXY or https_proxy, and NO_PROXY or
+  /// no_proxy.
+  STOKER_API static HttpOptions from_environment();
+};
+
+/// Returns a store that reads what a web server has below `url`, such as "https://host/data": keys
+/// are paths below it. The server must answer requests for ranges, and should send an ETag; without
+/// one, its Last-Modified tells versions apart. The store cannot be written to. It cannot list:
+/// list() returns `unsupported`, and look() knows no folders. A redirect is followed only to the
+/// same host. `invalid_argument` for a URL with a user, a password or a query.
+STOKER_API Result<std::shared_ptr<ObjectStore>> http_store(const std::string& url,
+                                                           const HttpOptions& options = {});
+
+/// Access keys. They are never part of a message or a report.
+struct S3Credentials {
+  std::string access_key_id = {};
+  std::string secret_access_key = {};
+  std::string session_token = {};
+};
+
+/// Where access keys come from: the first of these that is set, in this order. Keys that expire are
+/// fetched again before they do.
+struct S3CredentialSources {
+  bool is_anonymous = false;  ///< Requests are not signed.
+  S3Credentials fixed = {};
+  /// A role that is assumed with a token from a file (EKS). All three, or none.
+  std::string web_identity_token_file = {};
+  std::string role_arn = {};
+  std::string role_session_name = {};
+  std::string sts_endpoint = {};  ///< Empty: that of the region.
+  /// A profile with keys, a credential_process or a web identity; used if the files have it.
+  std::string profile = {};           ///< Empty: "default".
+  std::string credentials_file = {};  ///< "~/.aws/credentials", as an absolute path.
+  std::string config_file = {};       ///< "~/.aws/config".
+  /// A server beside the container (ECS, EKS pod identity).
+  std::string container_url = {};
+  std::string container_token = {};
+  std::string container_token_file = {};
+  std::string metadata_url = {};  ///< Of instance metadata (IMDSv2): "http://169.254.169.254".
+};
+
+struct S3Options {
+  enum class Addressing : std::uint8_t {
+    automatic,     ///< By the host on AWS, by the path on other endpoints and for names with dots.
+    path,          ///< https://endpoint/bucket/key
+    virtual_host,  ///< https://bucket.endpoint/key
+  };
+
+  std::string endpoint = {};  ///< "http://127.0.0.1:7480"; empty: AWS.
+  std::string region = {};    ///< Empty: "us-east-1", or the one that the server names.
+  Addressing addressing = Addressing::automatic;
+  S3CredentialSources credentials = {};
+  std::string kms_key_id = {};          ///< New objects are encrypted with it (SSE-KMS).
+  bool is_requester_paying = false;     ///< For buckets whose readers pay.
+  std::uint64_t part_bytes = 16 << 20;  ///< Larger objects are uploaded in parts; 5 MiB or more.
+  std::uint32_t parts_in_flight = 4;    ///< Of one upload; each takes its bytes of memory.
+  HttpOptions http = {};
+
+  /// Reads what the tools of AWS read: AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, AWS_REGION or
+  /// AWS_DEFAULT_REGION, AWS_PROFILE and the other variables for credentials, AWS_REQUEST_PAYER,
+  /// those of HttpOptions, and region and endpoint_url of the profile. docs/stores.md lists them.
+  STOKER_API static S3Options from_environment();
+};
+
+/// Returns a store for the objects of a bucket: keys are those of the bucket, and folders end
+/// where their "/" is. Reads are of the version that was opened. commit_if_absent() is
+/// `unsupported` if the server is seen to ignore the condition, for a large object also if it does
+/// so only for uploads in parts. `invalid_argument` for a name that no bucket can have, or for an
+/// endpoint that is no URL.
+STOKER_API Result<std::shared_ptr<ObjectStore>> s3_store(const std::string& bucket,
+                                                         const S3Options& options);
+
+/// Aborts the uploads in parts of keys that begin with `prefix` and that were begun more than `age`
+/// ago by the server's clock: what died in the middle. Returns how many.
+STOKER_API Result<std::uint64_t> sweep_s3_uploads(const std::string& bucket,
+                                                  const S3Options& options,
+                                                  const std::string& prefix,
+                                                  std::chrono::nanoseconds age);
+
 /// Returns the store whose keys are paths as a user writes them: a relative path starts at the
 /// working directory, and symbolic links are followed. An upload is published atomically and
 /// durably; missing parent directories are created.
 STOKER_API std::shared_ptr<ObjectStore> local_store();
+
+/// An object or a folder, and the store that has it.
+struct StorePlace {
+  std::shared_ptr<ObjectStore> store;
+  std::string key;
+};
+
+/// Returns what a user names: a path, "file:///path", "s3://bucket/key", "https://host/path". The
+/// key is the top folder, ".", if there is nothing below the bucket or the host. Nothing is asked
+/// of a server yet. `unsupported` for other schemes, and for the "pipe:" of WebDataset, which would
+/// run a command.
+STOKER_API Result<StorePlace> open_store(const std::string& uri, const S3Options& options = {});
 
 }  // namespace stoker

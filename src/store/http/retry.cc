@@ -1,0 +1,69 @@
+#include "store/http/retry.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace stoker {
+
+using namespace std::chrono_literals;
+
+nanoseconds retry_delay(std::uint32_t attempt, std::uint64_t random) noexcept {
+  constexpr nanoseconds kFirst = 50ms;
+  constexpr nanoseconds kLongest = 5s;
+  constexpr std::uint32_t kDoublingsMax = 10;
+  const nanoseconds longest =
+      std::min(kLongest, kFirst * (std::int64_t{1} << std::min(attempt, kDoublingsMax)));
+  return nanoseconds(random % static_cast<std::uint64_t>(longest.count()));
+}
+
+void RetryBudget::earn_request() {
+  constexpr double kRetriesPerRequest = 0.1;
+  MutexLock lock(mutex_);
+  saved_ = std::min(kSavedMax, saved_ + kRetriesPerRequest);
+}
+
+bool RetryBudget::try_take(Deadline now) {
+  constexpr double kRetriesPerSecond = 1;
+  MutexLock lock(mutex_);
+  if (now > refilled_) {
+    const double seconds = std::chrono::duration<double>(now - refilled_).count();
+    saved_ = std::min(kSavedMax, saved_ + kRetriesPerSecond * seconds);
+    refilled_ = now;
+  }
+  if (saved_ < 1) return false;
+  saved_ -= 1;
+  return true;
+}
+
+bool Admission::try_enter(bool has_others) {
+  MutexLock lock(mutex_);
+  if (has_others && in_flight_ >= limit_) return false;
+  ++in_flight_;
+  return true;
+}
+
+void Admission::leave() {
+  MutexLock lock(mutex_);
+  --in_flight_;
+}
+
+void Admission::succeeded() {
+  MutexLock lock(mutex_);
+  limit_ = std::min(limit_max_, limit_ + 1 / limit_);
+}
+
+void Admission::throttled(Deadline now) {
+  constexpr nanoseconds kPause = 500ms;
+  constexpr double kFactor = 0.7;
+  MutexLock lock(mutex_);
+  if (lowered_ != Deadline::min() && now - lowered_ < kPause) return;
+  lowered_ = now;
+  limit_ = std::max(1.0, std::min<double>(limit_, in_flight_ + 1) * kFactor);
+}
+
+double Admission::limit() {
+  MutexLock lock(mutex_);
+  return limit_;
+}
+
+}  // namespace stoker

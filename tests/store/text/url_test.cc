@@ -1,0 +1,52 @@
+#include "store/text/url.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "store/text/percent.h"
+
+namespace stoker::testing {
+namespace {
+
+TEST(UrlTest, scheme_host_port_and_path_are_told_apart) {
+  const auto url = parse_url("https://Data.Example:8443/a/b%20c");
+  ASSERT_TRUE(url.ok()) << url.status().message();
+  EXPECT_EQ(url->scheme, "https");
+  EXPECT_EQ(url->authority, "data.example:8443");
+  EXPECT_EQ(url->host(), "data.example");
+  EXPECT_EQ(url->path, "/a/b%20c");
+  EXPECT_EQ(url->origin(), "https://data.example:8443");
+  EXPECT_EQ(parse_url("http://h")->path, "");
+  EXPECT_EQ(parse_url("http://[::1]:80/")->authority, "[::1]");
+  EXPECT_EQ(parse_url("https://h:443/")->origin(), "https://h");
+  EXPECT_EQ(parse_url("https://h:80/")->origin(), "https://h:80");
+}
+
+TEST(UrlTest, what_is_no_url_of_a_server_is_refused) {
+  for (const char* const text :
+       {"", "h", "ftp://h/", "http://", "http:///a", "http://h:/", "http://h:x/",
+        "http://h:123456/", "http://h/a b", "http://h/\n", "http://h/a?b", "http://h/#a",
+        "http://[]/", "http://[::1/a", "http://h\\@g/"})
+    EXPECT_EQ(parse_url(text).status().code(), Code::invalid_argument) << text;
+}
+
+TEST(UrlTest, a_password_is_refused_and_not_repeated) {
+  const Status status = parse_url("https://user:canary@h/a?token=canary").status();
+  EXPECT_EQ(status.code(), Code::invalid_argument);
+  EXPECT_EQ(status.message().find("canary"), std::string_view::npos) << status.message();
+}
+
+TEST(PercentTest, everything_but_unreserved_characters_is_encoded_and_comes_back) {
+  EXPECT_EQ(percent_encode("a/b-._~c=+ \xc3\xa9"), "a%2Fb-._~c%3D%2B%20%C3%A9");
+  EXPECT_EQ(percent_encode("a//b/../c", Slashes::keep), "a//b/../c");
+  std::string all;
+  for (int c = 0; c < 256; ++c) all += static_cast<char>(c);
+  EXPECT_EQ(percent_decode(percent_encode(all)), all);
+  EXPECT_EQ(percent_decode("%4a%4A+"), "JJ+");
+  for (const char* const text : {"%", "%4", "%g0", "a%0"})
+    EXPECT_EQ(percent_decode(text), std::nullopt) << text;
+}
+
+}  // namespace
+}  // namespace stoker::testing
