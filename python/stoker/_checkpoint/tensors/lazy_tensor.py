@@ -115,6 +115,15 @@ class LazyTensor:
         array: npt.NDArray[Any] = np.asarray(self[...])
         return array if dtype is None else array.astype(dtype, copy=False)
 
+    @property
+    def layout(self) -> tuple[str, tuple[int, ...], str | None]:
+        """Type and shape as stored, and the elements that these stand for, as in a Memory."""
+        return self.type, self._stored, self._element
+
+    def new_array(self) -> npt.NDArray[Any]:
+        """Returns an array of this type and shape, with any elements."""
+        return new_array(*self.layout)
+
     def new_tensor(self, device: Any) -> Any:
         """Returns a torch tensor of this type and shape, with any elements.
 
@@ -122,7 +131,7 @@ class LazyTensor:
             ValueError: torch lacks the type.
         """
         try:
-            kind, shape = torch_layout(self.type, self._stored, self._element)
+            kind, shape = torch_layout(*self.layout)
         except UnsupportedValueError as error:
             raise ValueError(f"{self.name}: {error}: load it without a device") from None
         return importlib.import_module("torch").empty(shape, dtype=kind, device=device)
