@@ -14,7 +14,7 @@ from stoker import _native
 from stoker._checkpoint.device.load_device import read_into, read_to
 from stoker._checkpoint.foreign.files import foreign_directory, foreign_file, is_dataset
 from stoker._checkpoint.foreign.safetensors_file import SafetensorsFile
-from stoker._checkpoint.foreign.safetensors_folder import safetensors_files
+from stoker._checkpoint.foreign.safetensors_folder import safetensors_files, shown
 from stoker._checkpoint.settings import name_of
 from stoker._checkpoint.state.nodes import TensorNode, decode_tree, manifest_path
 from stoker._checkpoint.state.rank_states import identity_in, states_of, tree_of_all
@@ -117,7 +117,7 @@ def _load_files(
     """Opens the files of a model together. With an index, all names must be where it says."""
     for file, names in files.items():
         if missing := names - _open_file(file).tensors.keys():
-            message = f"{file}: there is no {min(missing)}, which the index says is there"
+            message = f"{file}: there is no {shown(min(missing))}, which the index says is there"
             raise corrupt_error(message, file, 0)
     native = _native.open_safetensors([os.fsencode(file) for file in files], at_once)
     wanted = set().union(*files.values())
@@ -267,12 +267,15 @@ def load(
     Raises:
         FileNotFoundError: There is no such file, or there are no checkpoints.
         ValueError: It is a file of another kind, such as one of torch.save(); says what to do. Or
-            torch lacks the type of a tensor, no name begins with ``prefix``, or something of
+            torch lacks the type or shape of a tensor, no name begins with ``prefix``, or what is in
             ``into`` is not there or has another type or shape: then nothing was changed.
         CorruptError: It is damaged.
     """
     if device is not None and into is not None:
         raise ValueError("give device= for new tensors or into= to fill existing ones, not both")
+    if into is not None and not isinstance(into, Mapping):
+        kind = type(into).__name__
+        raise TypeError(f"into= takes tensors by name, such as model.state_dict(), and no {kind}")
     at_once = device is not None or into is not None
     loaded, native = _load(path_text(path), at_once=at_once)
     found = loaded._under(prefix)

@@ -128,13 +128,16 @@ class LazyTensor:
         """Returns a torch tensor of this type and shape, with any elements.
 
         Raises:
-            ValueError: torch lacks the type.
+            ValueError: torch lacks the type or the shape.
         """
         try:
             kind, shape = torch_layout(*self.layout)
         except UnsupportedValueError as error:
             raise ValueError(f"{self.name}: {error}: load it without a device") from None
-        return importlib.import_module("torch").empty(shape, dtype=kind, device=device)
+        try:
+            return importlib.import_module("torch").empty(shape, dtype=kind, device=device)
+        except TypeError:  # a dimension beyond int64, of a tensor without elements
+            raise ValueError(f"{self.name}: torch has no tensor of the shape {shape}") from None
 
     def __repr__(self) -> str:
         return f"<stoker.LazyTensor {self.name}: {self.type} {self.shape}>"

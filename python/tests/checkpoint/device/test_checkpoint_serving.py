@@ -265,6 +265,44 @@ def test_a_folder_that_is_replaced_while_it_is_opened_is_refused(
         stoker.load(tmp_path / "m", device="cpu")
 
 
+def test_a_module_in_place_of_its_state_is_told_what_to_give(tmp_path: Path) -> None:
+    save_file(tmp_path / "m")
+    with pytest.raises(TypeError, match=r"such as model.state_dict\(\), and no Linear"):
+        stoker.load(tmp_path / "m", into=torch.nn.Linear(2, 2))
+
+
+def test_a_shape_that_torch_lacks_is_refused(tmp_path: Path) -> None:
+    header = f'{{"x": {{"dtype": "F32", "shape": [0, {2**63}], "data_offsets": [0, 0]}}}}'
+    (tmp_path / "m").write_bytes(len(header).to_bytes(8, "little") + header.encode())
+    with pytest.raises(ValueError, match="x: torch has no tensor of the shape"):
+        stoker.load(tmp_path / "m", device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ({"\ud800": "model-1.safetensors"}, r"there is no '\\ud800', which the index"),
+        ({"x": "\ud800.safetensors"}, r"missing file: '.*\\ud800\.safetensors'"),
+        ({"x": "../m.safetensors"}, "is not the name of a file"),
+        ({"x": "fifo.safetensors"}, "missing file"),
+        ({"x": "loop.safetensors"}, "missing file"),
+        ({"x": "zero.safetensors"}, "missing file"),
+    ],
+)
+def test_an_index_that_points_to_odd_places_is_refused(
+    tmp_path: Path, place: dict[str, str], why: str
+) -> None:
+    save_folder(tmp_path / "m")
+    os.mkfifo(tmp_path / "m" / "fifo.safetensors")
+    (tmp_path / "m" / "loop.safetensors").symlink_to("loop.safetensors")
+    (tmp_path / "m" / "zero.safetensors").symlink_to("/dev/zero")
+    index = tmp_path / "m" / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": place}))
+    with pytest.raises(stoker.CorruptError, match=why) as caught:
+        stoker.load(tmp_path / "m", device="cpu")
+    assert str(caught.value).isprintable()
+
+
 def test_an_index_may_name_what_has_no_array(tmp_path: Path) -> None:
     """Elements smaller than a byte are left out; the rest is loaded."""
     save_folder(tmp_path / "m")
