@@ -53,7 +53,9 @@ stoker::Status read(const stoker::Checkpoint& model, const std::string& name, co
 }
 
 stoker::Status serve(int argc, char** argv) {
-  STOKER_ASSIGN(const stoker::Checkpoint model, stoker::Checkpoint::open(argv[1]));
+  // Through the page cache: several servers of a machine read the disk once.
+  STOKER_ASSIGN(const stoker::Checkpoint model,
+                stoker::Checkpoint::open(argv[1], {.cache = stoker::CachePolicy::buffered}));
   if (argc == 2) {
     list(model);
     return {};

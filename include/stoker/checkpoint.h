@@ -20,6 +20,7 @@
 #include "stoker/api.h"
 #include "stoker/cursor.h"
 #include "stoker/device.h"
+#include "stoker/io.h"
 #include "stoker/ranks.h"
 #include "stoker/save.h"
 #include "stoker/status.h"
@@ -230,6 +231,9 @@ struct ListedCheckpoint {
 struct CheckpointOpenOptions {
   std::size_t thread_count = 0;  ///< Of one read; 0: one per core, at most 4.
   std::uint32_t depth = 4;       ///< Reads of 4 MiB in flight per thread.
+  /// `buffered` if other processes of this machine read the same files, now or soon: all together
+  /// then read the disk once. `direct` needs a filesystem that has it.
+  CachePolicy cache = CachePolicy::automatic;
 };
 
 /// One checkpoint, or safetensors files of any program, open for reading. Nothing is read but the

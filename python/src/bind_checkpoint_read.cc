@@ -36,9 +36,15 @@ using namespace nb::literals;
 namespace stoker::python {
 namespace {
 
-OpenCheckpoint open_checkpoint(const nb::bytes& directory) {
+/// Through the page cache, several processes of a machine read the disk once.
+CheckpointReader::Options reader_options(bool through_cache) {
+  return {.file = {.policy = through_cache ? CachePolicy::buffered : CachePolicy::automatic},
+          .engine = make_engine_factory(engine_setting())};
+}
+
+OpenCheckpoint open_checkpoint(const nb::bytes& directory, bool through_cache) {
   const std::string path = path_of(directory);
-  const CheckpointReader::Options options{.engine = make_engine_factory(engine_setting())};
+  const CheckpointReader::Options options = reader_options(through_cache);
   Result<CheckpointReader> reader =
       without_gil([&] { return CheckpointReader::open(posix_file_ops(), path, options); });
   raise_if_damaged(reader.status(), parent_of(path));
@@ -80,10 +86,10 @@ nb::dict digests_of(const OpenCheckpoint& self, const std::vector<std::string>& 
   return out;
 }
 
-OpenCheckpoint open_safetensors(const std::vector<nb::bytes>& paths) {
+OpenCheckpoint open_safetensors(const std::vector<nb::bytes>& paths, bool through_cache) {
   std::vector<std::string> files;
   for (const nb::bytes& path : paths) files.push_back(path_of(path));
-  const CheckpointReader::Options options{.engine = make_engine_factory(engine_setting())};
+  const CheckpointReader::Options options = reader_options(through_cache);
   Result<CheckpointReader> reader =
       without_gil([&] { return CheckpointReader::open_plain(posix_file_ops(), files, options); });
   raise_if_damaged(reader.status(), files.empty() ? "" : parent_of(files.front()));
@@ -190,7 +196,7 @@ void bind_notes(nb::module_& module) {
 
 void bind_checkpoint_read(nb::module_& module) {
   nb::class_<OpenCheckpoint>(module, "OpenCheckpoint", "One checkpoint, open for reading.")
-      .def(nb::new_(&open_checkpoint), "directory"_a)
+      .def(nb::new_(&open_checkpoint), "directory"_a, "through_cache"_a = false)
       .def_prop_ro("directory",
                    [](const OpenCheckpoint& self) { return text_of(reader_of(self).directory()); })
       .def_prop_ro("step", [](const OpenCheckpoint& self) { return manifest_of(self).step; })
@@ -225,8 +231,9 @@ void bind_checkpoint_read(nb::module_& module) {
            "Reads tensors into memory. Each target: name, box or None, address, strides or None, "
            "(address, size) of all memory, and the number of its CUDA device if it has one. "
            "Streams: device and handle of those whose work comes before.");
-  module.def("open_safetensors", &open_safetensors, "paths"_a,
-             nb::sig("def open_safetensors(paths: list[bytes]) -> OpenCheckpoint"),
+  module.def("open_safetensors", &open_safetensors, "paths"_a, "through_cache"_a = false,
+             nb::sig("def open_safetensors(paths: list[bytes], through_cache: bool = False) -> "
+                     "OpenCheckpoint"),
              "Opens safetensors files of any program together, as a checkpoint without checksums.");
   module.def(
       "list_checkpoints", &list_steps, "directory"_a, "for_newest"_a = false,

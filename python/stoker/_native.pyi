@@ -1187,7 +1187,7 @@ def find_launcher(rank_variable: str) -> str:
 class OpenCheckpoint:
     """One checkpoint, open for reading."""
 
-    def __init__(self, directory: bytes) -> None: ...
+    def __init__(self, directory: bytes, through_cache: bool = False) -> None: ...
 
     @property
     def directory(self) -> str: ...
@@ -1236,7 +1236,7 @@ class OpenCheckpoint:
         Reads tensors into memory. Each target: name, box or None, address, strides or None, (address, size) of all memory, and the number of its CUDA device if it has one. Streams: device and handle of those whose work comes before.
         """
 
-def open_safetensors(paths: list[bytes]) -> OpenCheckpoint:
+def open_safetensors(paths: list[bytes], through_cache: bool = False) -> OpenCheckpoint:
     """
     Opens safetensors files of any program together, as a checkpoint without checksums.
     """

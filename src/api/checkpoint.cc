@@ -147,7 +147,8 @@ Result<Checkpoint> Checkpoint::open(const std::string& path, const CheckpointOpe
     std::string plain = path;
     while (plain.size() > 1 && plain.ends_with('/')) plain.pop_back();
     if (plain.empty()) return Status(Code::invalid_argument, "an empty path names no checkpoint");
-    const CheckpointReader::Options reading{.thread_count = options.thread_count,
+    const CheckpointReader::Options reading{.file = {.policy = options.cache},
+                                            .thread_count = options.thread_count,
                                             .depth = options.depth};
     STOKER_ASSIGN(const std::optional<internal::ModelFiles> files,
                   internal::find_model_files(plain));

@@ -419,6 +419,21 @@ TEST_F(CheckpointTest, slices_of_tensors_are_read_and_verified) {
   EXPECT_EQ(damaged->read_values<double>("model.w").status().code(), Code::corrupt);
 }
 
+TEST_F(CheckpointTest, what_is_read_through_the_page_cache_stays_there_for_other_processes) {
+  const TempDir disk;
+  const std::vector<double> weights = counted(1U << 20);
+  const auto saver = open({.directory = disk.file("run")});
+  save(*saver, 1, {{"w", tensor(weights)}});
+  const std::string file = disk.file("run/latest/rank-00000.safetensors");
+  for (const std::string& path : {disk.file("run"), file}) {
+    ASSERT_TRUE(evict(file).ok());
+    const Result<Checkpoint> opened = Checkpoint::open(path, {.cache = CachePolicy::buffered});
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    EXPECT_EQ(*opened->read_values<double>("w"), weights);
+    EXPECT_GT(residency(file)->share(), 0.95);
+  }
+}
+
 TEST_F(CheckpointTest, what_is_no_checkpoint_is_said) {
   EXPECT_EQ(Checkpoint::open(directory()).status().code(), Code::not_found);
   EXPECT_EQ(Checkpoint::open("").status().code(), Code::invalid_argument);

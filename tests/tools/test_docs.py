@@ -66,10 +66,11 @@ def test_every_block_of_code_is_run_by_a_test() -> None:
         "docs/doctor.md": ("test_command_docs.py", {"sh"}),
         "docs/frameworks.md": ("tests/interop/frameworks", {"sh", "python"}),
         "docs/measuring.md": ("test_command_docs.py", {"sh", "python"}),
-        "docs/moving.md": ("test_training_docs.py", {"sh", "python"}),
+        "docs/migrating.md": ("test_training_docs.py", {"sh", "python"}),
         "docs/planning.md": ("test_command_docs.py", {"sh", "python"}),
         "docs/preemption.md": ("test_checkpoint_docs.py", {"python"}),
         "docs/pytorch.md": ("test_pytorch_docs.py", {"python"}),
+        "docs/slurm.md": ("test_train_slurm.py", {"python"}),
         "docs/training.md": ("test_training_docs.py", {"python"}),
         "docs/tuning.md": ("test_command_docs.py and test_training_docs.py", {"sh", "python"}),
     }

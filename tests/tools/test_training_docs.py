@@ -8,8 +8,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import stoker
@@ -19,7 +21,7 @@ from stoker._loader.map import mapping as _mapping
 ROOT = Path(__file__).parents[2]
 STOKER = Path(os.environ.get("STOKER_COMMAND", ROOT / "build" / "release" / "stoker"))
 PAGE = ROOT / "docs" / "training.md"
-MOVING = ROOT / "docs" / "moving.md"
+MIGRATING = ROOT / "docs" / "migrating.md"
 TUNING = ROOT / "docs" / "tuning.md"
 
 
@@ -91,28 +93,37 @@ def test_the_mesh_of_the_training_page_gives_peers_equal_batches(
 
 
 @pytest.mark.slow
-def test_every_block_of_the_moving_page_runs(
+def test_every_block_of_the_migrating_page_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("torch", reason="the page moves a program of torch")
+    pytest.importorskip("torch", reason="the page migrates a program of torch")
     pytest.importorskip("PIL", reason="the page decodes images with Pillow")
     monkeypatch.chdir(tmp_path)
     for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
     if not STOKER.exists():
         pytest.skip(f"{STOKER} is not built")
-    names: dict[str, Any] = {"__name__": "moving"}
-    *here, (_, program) = re.findall(r"```(sh|python)\n(.*?)```", MOVING.read_text(), re.DOTALL)
+    names: dict[str, Any] = {"__name__": "migrating"}
+    found = re.findall(r"```(sh|python)\n(.*?)```", MIGRATING.read_text(), re.DOTALL)
+    # Those with other packages: tests/interop/test_migrating_interop.py
+    here = [one for one in found if not one[1].startswith(("# before\n", "# after\n"))]
+    [program] = [block for _, block in here if block.startswith("# train_ddp.py")]
     environment = os.environ | {
         "PATH": f"{STOKER.parent}:{os.environ['PATH']}",
         "STOKER_PYTHON": sys.executable,
     }
     for language, block in here:
+        if block is program:
+            continue
         if language == "sh":
             subprocess.run(["bash", "-euc", block], env=environment, check=True, timeout=300)
         else:
-            exec(compile(block, MOVING.name, "exec"), names)
-    assert program.startswith("# train_ddp.py")
+            exec(compile(block, MIGRATING.name, "exec"), names)
+    samples = names["Images"]("images")
+    before = sorted((y, np.ascontiguousarray(x).tobytes()) for x, y in samples)
+    unflipped = SimpleNamespace(random=lambda: 1.0)
+    decoded = [names["decode"](sample, unflipped) for sample in stoker.Dataset("shards")]
+    assert sorted((one["y"], one["x"].tobytes()) for one in decoded) == before
     Path("train_ddp.py").write_text(program)
     for _ in range(2):  # the second one has nothing left to do
         status, _, errors = torchrun("--standalone", "--nproc-per-node=2", "train_ddp.py")
@@ -120,7 +131,7 @@ def test_every_block_of_the_moving_page_runs(
     assert stoker.load("run-ddp").step == 10
 
 
-@pytest.mark.parametrize("page", [PAGE, TUNING, MOVING])
+@pytest.mark.parametrize("page", [PAGE, TUNING, MIGRATING])
 def test_every_name_on_the_pages_exists(page: Path) -> None:
     text = page.read_text()
     names = set(re.findall(r"stoker\.([A-Za-z]\w*)", text))

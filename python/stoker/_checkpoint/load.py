@@ -11,11 +11,11 @@ from typing import Any, overload
 import numpy.typing as npt
 
 from stoker import _native
-from stoker._checkpoint.device.load_device import read_to
+from stoker._checkpoint.device.load_device import read_into, read_to
 from stoker._checkpoint.foreign.dcp_items import PATHS, saved_by_dcp, with_lists
 from stoker._checkpoint.foreign.files import foreign_directory, foreign_file, is_dataset
 from stoker._checkpoint.foreign.safetensors_file import SafetensorsFile
-from stoker._checkpoint.foreign.safetensors_folder import safetensors_files
+from stoker._checkpoint.foreign.safetensors_folder import safetensors_files, shown
 from stoker._checkpoint.read_tree import TreeReader
 from stoker._checkpoint.settings import name_of
 from stoker._checkpoint.state.nodes import TensorNode, decode_tree, manifest_path
@@ -29,6 +29,7 @@ from stoker._common.corrupt import corrupt_error
 from stoker._common.paths import path_text
 
 _log = logging.getLogger("stoker")
+_TOLD_MAX = 5
 _LISTINGS_MAX = 1000  # no writer overtakes this reader more often in a row
 
 
@@ -92,18 +93,35 @@ class Loaded(Mapping[str, LazyTensor]):
     def __len__(self) -> int:
         return len(self._tensors)
 
+    def _under(self, prefix: str) -> dict[str, LazyTensor]:
+        """Returns the tensors whose names begin with the prefix, by the rest of their names."""
+        cut = len(prefix)
+        found = {name[cut:]: one for name, one in self._tensors.items() if name.startswith(prefix)}
+        if prefix and not found:
+            begins = list(dict.fromkeys(name.partition(".")[0] for name in self._tensors))
+            told = ", ".join(repr(f"{name}.") for name in begins[:_TOLD_MAX])
+            raise ValueError(
+                f"{self.source}: no name begins with {prefix!r}; names begin with {told or 'none'}"
+                + (f" and {len(begins) - _TOLD_MAX} more" if len(begins) > _TOLD_MAX else "")
+            )
+        return found
+
     def __repr__(self) -> str:
         return f"<stoker.Loaded {self.source}: {len(self)} tensor{'' if len(self) == 1 else 's'}>"
 
 
-def _load_file(path: str) -> Loaded:
+def _open_file(path: str) -> SafetensorsFile:
     try:
-        file = SafetensorsFile(path)
+        return SafetensorsFile(path)
     except _native.CorruptError:
         known = foreign_file(path)
         if known is None:
             raise
         raise ValueError(f"{path}: it is {known}") from None
+
+
+def _load_file(path: str) -> Loaded:
+    file = _open_file(path)
     tensors = {}
     for name, (kind, shape) in file.tensors.items():
         with contextlib.suppress(UnsupportedValueError):  # elements smaller than a byte
@@ -111,15 +129,21 @@ def _load_file(path: str) -> Loaded:
     return Loaded(path, tensors)
 
 
-def _load_folder(path: str, files: dict[str, set[str]]) -> tuple[Loaded, _native.OpenCheckpoint]:
+def _load_files(
+    path: str, files: dict[str, set[str]], *, at_once: bool
+) -> tuple[Loaded, _native.OpenCheckpoint]:
     """Opens the files of a model together. With an index, all names must be where it says."""
     for file, names in files.items():
-        missing = names - _load_file(file).keys()
-        if missing:
-            message = f"{file}: there is no {min(missing)}, which the index says is there"
+        if missing := names - _open_file(file).tensors.keys():
+            message = f"{file}: there is no {shown(min(missing))}, which the index says is there"
             raise corrupt_error(message, file, 0)
-    native = _native.open_safetensors([os.fsencode(file) for file in files])
-    return Loaded(path, _tensors_of(native, set().union(*files.values()))), native
+    native = _native.open_safetensors([os.fsencode(file) for file in files], at_once)
+    wanted = set().union(*files.values())
+    if wanted - {name for name, _, _ in native.tensors()}:
+        raise corrupt_error(
+            f"{path}: a file was replaced while it was opened: load it again", path, 0
+        )
+    return Loaded(path, _tensors_of(native, wanted)), native
 
 
 def _tensors_of(
@@ -167,7 +191,7 @@ def _nothing_at(path: str) -> Exception | None:
     return FileNotFoundError(none) if known is None else ValueError(f"{directory}: it is {known}")
 
 
-def _open(path: str) -> _native.OpenCheckpoint:
+def _open(path: str, *, at_once: bool = False) -> _native.OpenCheckpoint:
     """Opens a checkpoint; a directory of checkpoints, and ``latest`` in it, means the newest one.
 
     The link may be outdated, or broken for a moment: only the generations say which is newest. A
@@ -182,7 +206,7 @@ def _open(path: str) -> _native.OpenCheckpoint:
         if "manifest.json" in names or not (is_run or "latest" in names):
             break
         found = _native.list_checkpoints(os.fsencode(directory), for_newest=True)
-        opened, error = _open_first(directory, found)
+        opened, error = _open_first(directory, found, at_once)
         if opened is not None:
             return opened
         if found == before:
@@ -192,11 +216,11 @@ def _open(path: str) -> _native.OpenCheckpoint:
                 path = f"{directory}/{found[0][0]}"  # damaged: opening it raises the reason
             break
         before = found
-    return _native.OpenCheckpoint(os.fsencode(path))
+    return _native.OpenCheckpoint(os.fsencode(path), at_once)
 
 
 def _open_first(
-    directory: str, found: list[tuple[str, int, bool, int, str | None, str]]
+    directory: str, found: list[tuple[str, int, bool, int, str | None, str]], at_once: bool
 ) -> tuple[_native.OpenCheckpoint | None, Exception | None]:
     """Returns the first valid checkpoint, otherwise the first error.
 
@@ -206,7 +230,7 @@ def _open_first(
     passed_over = []
     for name, _, _, _, damage, _ in sorted(found, key=lambda one: one[4] is None):
         try:
-            opened = _native.OpenCheckpoint(os.fsencode(f"{directory}/{name}"))
+            opened = _native.OpenCheckpoint(os.fsencode(f"{directory}/{name}"), at_once)
         except (_native.CorruptError, FileNotFoundError) as error:
             errors.setdefault(damage is None, error)
             if isinstance(error, _native.CorruptError):  # otherwise it was removed meanwhile
@@ -219,57 +243,89 @@ def _open_first(
 
 
 @overload
-def load(path: str | os.PathLike[str], *, device: None = None) -> Loaded: ...
+def load(
+    path: str | os.PathLike[str], *, device: None = None, prefix: str = "", into: None = None
+) -> Loaded: ...
 @overload
-def load(path: str | os.PathLike[str], *, device: Any) -> dict[str, Any]: ...
+def load(path: str | os.PathLike[str], *, device: Any, prefix: str = "") -> dict[str, Any]: ...
+@overload
+def load(
+    path: str | os.PathLike[str], *, prefix: str = "", into: Mapping[str, Any]
+) -> dict[str, Any]: ...
 
 
-def load(path: str | os.PathLike[str], *, device: Any = None) -> Loaded | dict[str, Any]:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    device: Any = None,
+    prefix: str = "",
+    into: Mapping[str, Any] | None = None,
+) -> Loaded | dict[str, Any]:
     """Opens a checkpoint for reading, even while others write to its directory.
 
     >>> stoker.load("run/checkpoints/latest")["state.w"][0:16]
     >>> model.load_state_dict(stoker.load("Llama-3.1-8B", device="cuda:0"))
+    >>> stoker.load("run/checkpoints", prefix="model.", into=model.state_dict())
+
+    With ``device`` or ``into``, all tensors are read at once, each byte once, by several threads,
+    and the result is a dict. They are read through the page cache: if several processes of a
+    machine load the same files, the disk is read once.
 
     Args:
         path: A checkpoint (``run/40000`` is step 40000 in ``run``), ``latest`` or a directory of
             checkpoints (the newest with a valid manifest; damaged ones are logged), any safetensors
             file, or a folder of them as Hugging Face writes it, with or without an index. Such
             files have no checksums to check.
-        device: A device of torch. All tensors are then read at once, each byte once, and the result
-            is a dict of torch tensors. Nothing that a checksum does not match gets to a GPU.
+        device: A device of torch, where new tensors are made. Nothing that a checksum does not
+            match gets to a GPU. Without torch, ``"cpu"`` gives NumPy arrays.
+        prefix: Only the tensors whose names begin with it, by the rest of their names.
+        into: Arrays and tensors by name, on any devices, which are filled in place. Nothing else is
+            read. After a CorruptError, what they contain is undefined.
 
     Raises:
         FileNotFoundError: There is no such file, or there are no checkpoints.
         ValueError: It is a file of another kind, such as one of torch.save(); says what to do. Or
-            torch lacks the type of a tensor.
+            torch lacks the type or shape of a tensor, no name begins with ``prefix``, or what is in
+            ``into`` is not there or has another type or shape: then nothing was changed.
         CorruptError: It is damaged.
     """
-    loaded, native = _load(path_text(path), with_files=device is not None)
-    if device is None:
+    if device is not None and into is not None:
+        raise ValueError("give device= for new tensors or into= to fill existing ones, not both")
+    if into is not None and not isinstance(into, Mapping):
+        kind = type(into).__name__
+        raise TypeError(f"into= takes tensors by name, such as model.state_dict(), and no {kind}")
+    at_once = device is not None or into is not None
+    loaded, native = _load(path_text(path), at_once=at_once)
+    found = loaded._under(prefix)
+    if not at_once:
+        loaded._tensors = found
         return loaded
     assert native is not None
-    return read_to(loaded, native, device)
+    if into is not None:
+        return read_into(found, native, into, loaded.source)
+    return read_to(found, native, device)
 
 
-def _load(path: str, *, with_files: bool) -> tuple[Loaded, _native.OpenCheckpoint | None]:
-    """Returns the tensors, and what reads them; None for a file, except ``with_files``."""
+def _load(path: str, *, at_once: bool) -> tuple[Loaded, _native.OpenCheckpoint | None]:
+    """Returns the tensors, and what reads them all; None for a file, except ``at_once``."""
     files = safetensors_files(path)
     if files is not None:
-        return _load_folder(path, files)
+        return _load_files(path, files, at_once=at_once)
     if os.path.isfile(path):  # noqa: PTH113
-        file = _load_file(path)
-        return file, _native.open_safetensors([os.fsencode(path)]) if with_files else None
-    native = open_checkpoint(path)
+        if at_once:
+            return _load_files(path, {path: set()}, at_once=True)
+        return _load_file(path), None
+    native = open_checkpoint(path, at_once=at_once)
     return _load_checkpoint(native), native
 
 
-def open_checkpoint(path: str) -> _native.OpenCheckpoint:
+def open_checkpoint(path: str, *, at_once: bool = False) -> _native.OpenCheckpoint:
     """Opens a checkpoint by the path that ``load`` takes; raises what that raises."""
     path = _with_step(path)
     if is_dataset(path):
         raise ValueError(f"{path}: it is a dataset: open it with stoker.Dataset({path!r})")
     try:
-        return _open(path)
+        return _open(path, at_once=at_once)
     except OSError:
         nothing = _nothing_at(path)
         if nothing is None:

@@ -205,7 +205,7 @@ class Listing:
         self._last = next(self._rounds, self._last)
         return [(name, int(name[5:]), False, int(name[5:]), None, "") for name in self._last]
 
-    def OpenCheckpoint(self, path: bytes) -> Any:  # noqa: N802
+    def OpenCheckpoint(self, path: bytes, through_cache: bool) -> Any:  # noqa: N802
         """Only of those that are there."""
         name = Path(path.decode()).name
         self.opened.append(name)

@@ -1,16 +1,32 @@
 // Files of other programs, read as a checkpoint that has no checksums.
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <memory>
 #include <set>
 #include <utility>
 
 #include "checkpoint/restore/reader.h"
 #include "io/files/exact_transfer.h"
+#include "io/files/file_ops.h"
 #include "io/files/path_at.h"
 #include "stoker/safetensors.h"
 
 namespace stoker {
 namespace {
+
+/// Files without checksums can at least be compared with what they were when they were opened. One
+/// that was replaced by a rename stays the one that is open.
+Status check_unchanged(const File& file) {
+  struct stat info{};
+  if (::fstat(file.buffered_fd(), &info) != 0)
+    return Status::from_errno(errno, "fstat", file.path());
+  const FileInfo now = file_info_of(info);
+  if (now.size_bytes == file.size_bytes() && now.modified_ns == file.modified_ns()) return {};
+  return {Code::unavailable,
+          file.path() + ": it has been changed since it was opened: load it again"};
+}
 
 /// Files that are all open.
 ///
@@ -22,7 +38,11 @@ class PlainFiles final : public ChunkFiles, public StoredFiles {
   Status open_all() override { return {}; }
   Status read(std::span<const ChunkRead> reads, ChunkHandler& handler,
               const ChunkReadOptions& options) override {
-    return read_chunks(*this, reads, handler, options);
+    STOKER_TRY(read_chunks(*this, reads, handler, options));
+    std::set<std::uint32_t> used;
+    for (const ChunkRead& one : reads) used.insert(one.file);
+    for (const std::uint32_t index : used) STOKER_TRY(check_unchanged(*files_[index]));
+    return {};
   }
   std::string path_of(std::uint32_t index) const override { return files_[index]->path(); }
   Result<std::shared_ptr<const File>> get(std::uint32_t index) override { return files_[index]; }

@@ -51,7 +51,8 @@ class Targets:
     a CUDA device that has room, and for those with gaps.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, source: str | None = None) -> None:
+        self._source = source  # for messages; None: the step
         self._places: list[Place] = []
         self._copies: list[tuple[Any, Any]] = []
 
@@ -102,11 +103,14 @@ class Targets:
             if later is place:
                 kept.append(place)
             else:
-                _tell_if_different(place, later, checkpoint)
+                source = self._source or f"step {checkpoint.step}"
+                _tell_if_different(place, later, checkpoint, source)
         return kept[::-1]
 
 
-def _tell_if_different(earlier: Place, later: Place, checkpoint: _native.OpenCheckpoint) -> None:
+def _tell_if_different(
+    earlier: Place, later: Place, checkpoint: _native.OpenCheckpoint, source: str
+) -> None:
     if (earlier.name, earlier.box) == (later.name, later.box):
         return
     if earlier.box is None and later.box is None:
@@ -114,10 +118,10 @@ def _tell_if_different(earlier: Place, later: Place, checkpoint: _native.OpenChe
         if digests[earlier.name] == digests[later.name]:
             return
     _log.warning(
-        "%s and %s share memory, but step %d has a tensor for each: that of %s is restored",
+        "%s and %s share memory, but %s has a tensor for each: that of %s is restored",
         earlier.path,
         later.path,
-        checkpoint.step,
+        source,
         later.path,
     )
 

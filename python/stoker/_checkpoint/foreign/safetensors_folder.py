@@ -16,6 +16,11 @@ _INDEX = f"model{_INDEX_END}"
 _INDEX_BYTES_MAX = 100 << 20
 
 
+def shown(name: str) -> str:
+    """Returns a name from a file for a message: as it is, if it can be printed on one line."""
+    return name if name.isprintable() else repr(name)
+
+
 def safetensors_files(path: str) -> dict[str, set[str]] | None:
     """Returns the files of a model, and the names that an index has for each.
 
@@ -70,5 +75,5 @@ def _indexed(path: str) -> dict[str, set[str]]:
         files.setdefault(os.fspath(folder / file), set()).add(name)
     for place in files:
         if not Path(place).is_file():
-            raise damaged(f"it names a missing file: {place}")
+            raise damaged(f"it names a missing file: {shown(place)}")
     return files

@@ -115,17 +115,29 @@ class LazyTensor:
         array: npt.NDArray[Any] = np.asarray(self[...])
         return array if dtype is None else array.astype(dtype, copy=False)
 
+    @property
+    def layout(self) -> tuple[str, tuple[int, ...], str | None]:
+        """Type and shape as stored, and the elements that these stand for, as in a Memory."""
+        return self.type, self._stored, self._element
+
+    def new_array(self) -> npt.NDArray[Any]:
+        """Returns an array of this type and shape, with any elements."""
+        return new_array(*self.layout)
+
     def new_tensor(self, device: Any) -> Any:
         """Returns a torch tensor of this type and shape, with any elements.
 
         Raises:
-            ValueError: torch lacks the type.
+            ValueError: torch lacks the type or the shape.
         """
         try:
-            kind, shape = torch_layout(self.type, self._stored, self._element)
+            kind, shape = torch_layout(*self.layout)
         except UnsupportedValueError as error:
             raise ValueError(f"{self.name}: {error}: load it without a device") from None
-        return importlib.import_module("torch").empty(shape, dtype=kind, device=device)
+        try:
+            return importlib.import_module("torch").empty(shape, dtype=kind, device=device)
+        except TypeError:  # a dimension beyond int64, of a tensor without elements
+            raise ValueError(f"{self.name}: torch has no tensor of the shape {shape}") from None
 
     def __repr__(self) -> str:
         return f"<stoker.LazyTensor {self.name}: {self.type} {self.shape}>"
