@@ -26,7 +26,8 @@ class File;  // of the library: an open local file
 struct ObjectInfo {
   std::uint64_t size_bytes = 0;
   /// Changes when the bytes change: the modification time of a local file, in nanoseconds, or, in
-  /// another store, a hash of a version such as an ETag.
+  /// another store, a hash of a version such as an ETag. 0: the store does not know, and the object
+  /// is not cached.
   std::int64_t version = 0;
 
   friend bool operator==(const ObjectInfo&, const ObjectInfo&) = default;
@@ -133,6 +134,11 @@ class STOKER_API ObjectStore {
   /// Whether keys are paths on this machine, so that files can be written, locked and mapped next
   /// to the objects.
   virtual bool is_local() const noexcept { return false; }
+
+  /// Returns a text that identifies an object in every process and for all time, and that no object
+  /// of another place has: its URI, for a local file with the inode. It has no credentials. Empty
+  /// if there is none: the object is then not cached.
+  virtual std::string identity_of(const std::string& /*key*/) { return {}; }
 
   /// Opens an object for reading. `not_found` if the key does not exist, `invalid_argument` if it
   /// is not an object. `policy` applies to local files only.

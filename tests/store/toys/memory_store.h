@@ -24,6 +24,8 @@ class MemoryStore final : public ObjectStore {
 
   explicit MemoryStore(Fault fault = {}) : fault_(std::move(fault)) {}
 
+  /// Versions are hashes of the content: stores with the same keys may share a cache.
+  std::string identity_of(const std::string& key) override { return "memory:" + key; }
   Result<std::unique_ptr<const Object>> open(const std::string& key, CachePolicy policy) override;
   Result<Entry> look(const std::string& key) override;
   Status list(const std::string& folder, const Found& found) override;
