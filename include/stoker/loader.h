@@ -120,6 +120,7 @@ struct LoaderOptions {
 
   /// As in DatasetOptions, for data that is given as paths.
   std::string cache_directory = {};
+  std::optional<Cache> cache = {};
 
   /// How long next() waits for memory of batches that the caller keeps: it then counts a warning,
   /// or returns `unavailable`.

@@ -48,6 +48,7 @@ NB_MODULE(_native, module) {
   nb::set_leak_warnings(false);
   stoker::python::bind_errors(module);
   stoker::python::bind_probe(module);
+  stoker::python::bind_cache(module);
   stoker::python::bind_dataset(module);
   stoker::python::bind_tokens(module);
   stoker::python::bind_order(module);
