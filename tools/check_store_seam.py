@@ -21,6 +21,7 @@ EXCEPTIONS = {
     "index/derived_file.cc": "indexes and bins are local files that are locked and published",
     "index/index.cc": "an index is a mapped local file",
     "tokens/token_bins.cc": "bins are a mapped local file",
+    "shard_cache/": "the files of a cache, which are local",
     "pack/convert.cc": "compressed tars are inflated into a local directory",
     "pack/pack_paths.cc": "what pack has written itself, below a root",
     "pack/pack_directory.cc": "the lock of a pack, and what pack has written itself",

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "stoker/api.h"
+#include "stoker/cache.h"
 #include "stoker/digest.h"
 #include "stoker/dtype.h"
 #include "stoker/fields.h"
@@ -43,6 +44,8 @@ struct DatasetOptions {
   CachePolicy policy = CachePolicy::automatic;
   /// What the shards are in, if not in local files: `source` has its keys. Null: local_store().
   std::shared_ptr<ObjectStore> store = {};
+  /// Where to keep what is read of the shards, if they are far away. Nothing: nowhere.
+  std::optional<Cache> cache = {};
   /// Where to store the index if the shards' own directory is not writable; empty: only in memory.
   /// See cache_directory_from_environment().
   std::string cache_directory = {};

@@ -122,6 +122,7 @@ struct LoaderOptions {
 
   /// As in DatasetOptions, for data that is given as paths.
   std::string cache_directory = {};
+  std::optional<Cache> cache = {};
 
   /// Batches will be copied with it: their arrays are in memory that the device reads, at most 1
   /// GiB of `memory_bytes` unless three batches need more. Nothing: ordinary memory.

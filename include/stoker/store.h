@@ -31,7 +31,8 @@ class File;  // of the library: an open local file
 struct ObjectInfo {
   std::uint64_t size_bytes = 0;
   /// Changes when the bytes change: the modification time of a local file, in nanoseconds, or, in
-  /// another store, a hash of a version such as an ETag.
+  /// another store, a hash of a version such as an ETag. 0: the store does not know, and the object
+  /// is not cached.
   std::int64_t version = 0;
 
   friend bool operator==(const ObjectInfo&, const ObjectInfo&) = default;
@@ -140,10 +141,11 @@ class STOKER_API ObjectStore {
   /// to the objects.
   virtual bool is_local() const noexcept { return false; }
 
-  /// Names what the keys refer to, the same in every process that uses it and different for every
-  /// other store: "s3://bucket at https://endpoint". Indexes of datasets are shared in a cache
-  /// directory under it. Empty, as by default: they are kept in memory. Not used if is_local().
-  virtual std::string identity() const { return {}; }
+  /// Returns a text that identifies an object or a folder in every process and for all time, and that
+  /// none of another place has: its URI, for a local file with the inode. It has no credentials.
+  /// Empty, as by default, if there is none: what was read is then not cached, and indexes of
+  /// datasets are kept in memory.
+  virtual std::string identity_of(const std::string& /*key*/) { return {}; }
 
   /// Opens an object for reading. `not_found` if the key does not exist, `invalid_argument` if it
   /// is not an object. `policy` applies to local files only.

@@ -7,6 +7,7 @@ namespace stoker::python {
 /// Each adds the classes and functions of one header to the module.
 void bind_plan(nanobind::module_& module);
 void bind_probe(nanobind::module_& module);
+void bind_cache(nanobind::module_& module);
 void bind_dataset(nanobind::module_& module);
 void bind_tokens(nanobind::module_& module);
 void bind_order(nanobind::module_& module);

@@ -220,7 +220,7 @@ void bind_dataset(nb::module_& module) {
       "open_dataset",
       [](const std::vector<std::string>& patterns, const std::string& format,
          const std::string& dtype, bool checksums, const std::string& cache_directory,
-         const std::string& policy) {
+         const std::string& policy, std::shared_ptr<ShardCache> cache) {
         ShardDataset::Options options;
         options.source.format = format;
         if (!dtype.empty()) options.source.dtype = value_or_raise(parse_dtype(dtype));
@@ -228,10 +228,11 @@ void bind_dataset(nb::module_& module) {
         options.index.cache_directory = cache_directory;
         options.index.in_memory = true;
         options.policy = value_or_raise(parse_cache_policy(policy));
+        options.cache = std::move(cache);
         return std::const_pointer_cast<ShardDataset>(open_dataset(patterns, std::move(options)));
       },
       "patterns"_a, "format"_a = "", "dtype"_a = "", "checksums"_a = false,
-      "cache_directory"_a = "", "policy"_a = "auto",
+      "cache_directory"_a = "", "policy"_a = "auto", "cache"_a.none() = nb::none(),
       "Opens shards and their index; builds the index if there is none.");
 }
 

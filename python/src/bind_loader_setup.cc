@@ -150,6 +150,8 @@ void bind_loader_setup(nb::module_& module) {
   nb::class_<LoaderSetup>(module, "LoaderSetup", "A loader that can run from any of its cursors.")
       .def_static("make", &make_setup, "request"_a,
                   "Checks the settings and fills in the rest. May read a sample.")
+      .def_prop_ro("cache_forecast", &LoaderSetup::cache_forecast,
+                   "What an epoch will read from the source, in words; empty without a cache.")
       .def("cursor", &LoaderSetup::cursor, "epoch"_a, "position"_a, "Returns a cursor of this run.")
       .def("wanted", &LoaderSetup::wanted, "saved"_a,
            "Returns a cursor of this run in which settings that were not asked for, or that "

@@ -31,6 +31,7 @@ from stoker._checkpoint.state.per_rank import PerRank
 from stoker._checkpoint.tensors.lazy_tensor import LazyTensor
 from stoker._checkpoint.tensors.slice import Slice
 from stoker._common.late import LateError
+from stoker._dataset.cache import Cache
 from stoker._dataset.columns import RaggedColumn
 from stoker._dataset.dataset import Dataset, Shard
 from stoker._dataset.fields import Array, Field, Json, Npy, Pad, Ragged
@@ -64,6 +65,7 @@ __all__ = [
     "Batch",
     "BlockShuffle",
     "BytesColumn",
+    "Cache",
     "Checkpointer",
     "CorruptError",
     "Cursor",

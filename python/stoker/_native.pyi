@@ -126,6 +126,18 @@ def probe(path: str | os.PathLike[str] = '.') -> StorageProbe:
     work, and ValueError if it is not the name of an engine.
     """
 
+class ShardCache:
+    """See stoker.Cache."""
+
+    def stats(self) -> dict[str, int]: ...
+
+    @property
+    def trouble(self) -> str:
+        """Why the cache did not work at some time; empty if it always did."""
+
+def open_cache(directory: str, size_bytes: int) -> ShardCache:
+    """Opens or creates a cache."""
+
 class Dataset:
     """Use stoker.Dataset."""
 
@@ -181,7 +193,7 @@ class Dataset:
     def shards(self) -> list[tuple[str, str, int, int]]:
         """Name, path, size in bytes and number of samples of each shard."""
 
-def open_dataset(patterns: Sequence[str], format: str = '', dtype: str = '', checksums: bool = False, cache_directory: str = '', policy: str = 'auto') -> Dataset:
+def open_dataset(patterns: Sequence[str], format: str = '', dtype: str = '', checksums: bool = False, cache_directory: str = '', policy: str = 'auto', cache: ShardCache | None = None) -> Dataset:
     """Opens shards and their index; builds the index if there is none."""
 
 class TokenBins:
@@ -699,6 +711,12 @@ class LoaderSetup:
     @staticmethod
     def make(request: LoaderRequest) -> LoaderSetup:
         """Checks the settings and fills in the rest. May read a sample."""
+
+    @property
+    def cache_forecast(self) -> str:
+        """
+        What an epoch will read from the source, in words; empty without a cache.
+        """
 
     def cursor(self, epoch: int, position: int) -> Cursor:
         """Returns a cursor of this run."""

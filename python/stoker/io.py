@@ -15,6 +15,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal, SupportsIndex, TypeAlias, TypeVar, overload
 
@@ -26,7 +27,7 @@ from stoker._common.paths import path_bytes
 from stoker._common.policies import Policy as Policy
 from stoker._common.policies import policy_name
 
-__all__ = ["Residency", "evict", "read_many", "residency", "write_durable"]
+__all__ = ["Residency", "evict", "read_many", "residency", "warm", "write_durable"]
 
 Path: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
 Request: TypeAlias = "tuple[Path, SupportsIndex, SupportsIndex | None]"
@@ -185,6 +186,34 @@ def evict(path: Path) -> Residency:
     The pages are dropped for every process, but the kernel may keep some: returns what is left.
     """
     return Residency(*_native.residency(path_bytes(path), 0, 0, True))
+
+
+def warm(paths: Path | Iterable[Path]) -> Residency:
+    """Reads files into the page cache, several at once, and returns how much of them is there.
+
+    It is less than all if the files are larger than the free memory.
+
+    Raises:
+        OSError: A file cannot be read.
+        ValueError: A path is not a regular file.
+    """
+    several = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else paths
+    names = [path_bytes(path) for path in several]
+    for name in names:
+        residency(name)  # raises for what is no regular file, which could be waited for in vain
+    with ThreadPoolExecutor(min(8, len(names) or 1), "stoker-warm") as pool:
+        list(pool.map(_read_through, names))
+    found = [residency(name) for name in names]
+    return Residency(sum(one.resident_bytes for one in found), sum(one.size_bytes for one in found))
+
+
+def _read_through(path: bytes) -> None:
+    memory = [bytearray(8 << 20)]
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123 (a path may be bytes)
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
+        offset = 0
+        while count := os.preadv(file.fileno(), memory, offset):
+            offset += count
 
 
 def residency(

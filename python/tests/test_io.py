@@ -141,7 +141,8 @@ def test_impossible_ranges_are_value_errors(files: list[Path], offset: int, size
 def test_what_is_no_file_is_named(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("nowhere")
-    for call in (lambda path: read_many([(path, 0, 1)]), stoker.io.evict, stoker.io.residency):
+    calls = (stoker.io.evict, stoker.io.residency, stoker.io.warm)
+    for call in (lambda path: read_many([(path, 0, 1)]), *calls):
         for name in ("missing", "link"):
             with pytest.raises(FileNotFoundError, match=name):
                 call(tmp_path / name)
@@ -295,6 +296,18 @@ def test_a_full_disk_is_enospc_and_keeps_the_old_file(tiny_disk: Path) -> None:
 
 
 # --- the page cache -------------------------------------------------------------------------------
+
+
+def test_warm_reads_files_into_the_page_cache() -> None:
+    with tempfile.TemporaryDirectory(dir=".") as name:  # not tmpfs, which evicts nothing
+        paths = [Path(name) / number for number in "ab"]
+        for path in paths:
+            path.write_bytes(bytes(1 << 20))
+            stoker.io.evict(path)
+        assert stoker.io.warm(paths[0]) == stoker.io.Residency(1 << 20, 1 << 20)
+        assert stoker.io.warm(paths) == stoker.io.Residency(2 << 20, 2 << 20)
+        assert stoker.io.warm([]) == stoker.io.Residency(0, 0)
+        assert stoker.io.residency(paths[1]).share == 1.0
 
 
 def test_residency_counts_and_evict_drops() -> None:

@@ -119,6 +119,7 @@ Result<Dataset> Dataset::open(const DatasetOptions& options) {
                     .stop = options.stop};
     if (options.store != nullptr) wanted.source.store = options.store;
     wanted.policy = options.policy;
+    wanted.cache = internal::CacheInside::cache(options.cache);
     LoaderPart part;
     STOKER_ASSIGN(part.dataset, ShardDataset::open(options.source, wanted));
     return DatasetInside::make(std::move(part));

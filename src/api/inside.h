@@ -15,6 +15,7 @@
 #include "dataset/tokens/token_bins.h"
 #include "dataset/tokens/token_windows.h"
 #include "io/engine/arena.h"
+#include "stoker/cache.h"
 #include "stoker/dataset.h"
 #include "stoker/device.h"
 #include "stoker/fields.h"
@@ -53,6 +54,14 @@ Result<std::vector<LoaderPart>> split_part(const LoaderPart& part, std::span<con
                                            std::optional<std::uint64_t> seed);
 /// The sample, window or pack that an item of a part is. `invalid_argument` if there is none.
 Result<std::uint64_t> unit_of(const LoaderPart& part, std::uint64_t number);
+
+class CacheInside {
+ public:
+  /// Null if there is none.
+  static std::shared_ptr<ShardCache> cache(const std::optional<Cache>& cache) {
+    return cache ? cache->cache_ : nullptr;
+  }
+};
 
 class DatasetInside {
  public:

@@ -46,6 +46,7 @@ Status add_data(const LoaderOptions& options, LoaderRequest& request) {
     STOKER_ASSIGN(const Dataset dataset,
                   Dataset::open({.source = *paths,
                                  .policy = options.policy,
+                                 .cache = options.cache,
                                  .cache_directory = options.cache_directory}));
     add(internal::DatasetInside::part(dataset), std::nullopt);
   } else if (const auto* dataset = std::get_if<Dataset>(&data)) {

@@ -116,6 +116,7 @@ int run(int argc, char** argv) {
   line.add_version(version_text, version_json);
   line.before_chosen([&line] { check_engine_variable(line); });
   add_bench_command(line.top(), context);
+  add_cache_command(line.top(), context);
   add_cat_command(line.top(), context);
   add_checkpoint_command(line.top(), context);
   add_completion_command(line.top(), context);
@@ -126,6 +127,7 @@ int run(int argc, char** argv) {
   add_ls_command(line.top(), context);
   add_pack_command(line.top(), context);
   add_plan_command(line.top(), context);
+  add_stage_command(line.top(), context);
   add_stats_command(line.top(), context);
   add_stream_command(line.top(), context);
   add_tune_command(line.top(), context);

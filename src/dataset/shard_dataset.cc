@@ -54,7 +54,16 @@ ShardDataset::ShardDataset(std::unique_ptr<ShardSource> source, IndexFile index,
       index_damage_(std::move(index.damage)),
       policy_(options.policy),
       open_files_(share_of_open_files(source_->shards().size(), options.open_shards_max)),
-      open_(std::make_unique<std::atomic<const Object*>[]>(open_files_.count())) {}
+      open_(std::make_unique<std::atomic<const Object*>[]>(open_files_.count())) {
+  if (!options.cache) return;
+  cache_ = options.cache;
+  cache_units_ = std::make_shared<DatasetUnits>(*source_, index_);
+  // Samples are read at random until a loader says otherwise.
+  if (cache_units_->dataset_bytes() > cache_->options().size_bytes)
+    cache_units_->use(FetchUnit::records);
+  cached_store_ = ShardCache::over(cache_, std::shared_ptr<ObjectStore>(source_, &source_->store()),
+                                   cache_units_);
+}
 
 ShardDataset::~ShardDataset() {
   for (std::size_t i = 0; i < open_shards_max(); ++i)
@@ -79,7 +88,7 @@ Result<std::shared_ptr<const Object>> ShardDataset::lend_shard(std::size_t shard
     if (const Object* object = open_[shard].load(std::memory_order_acquire)) return lent(object);
   }
   STOKER_ASSIGN(std::unique_ptr<const Object> mine,
-                internal::open_shard(source_->store(), source_->shards()[shard], policy_));
+                internal::open_shard(sample_store(), source_->shards()[shard], policy_));
   if (!stays_open) return std::shared_ptr<const Object>(std::move(mine));
   const Object* seen = nullptr;
   if (open_[shard].compare_exchange_strong(seen, mine.get(), std::memory_order_acq_rel,
@@ -91,7 +100,7 @@ Result<std::shared_ptr<const Object>> ShardDataset::lend_shard(std::size_t shard
 Result<InflatedCache::Bytes> ShardDataset::inflate_shard(std::size_t shard) const {
   if (InflatedCache::Bytes bytes = inflated_.find(shard)) return bytes;
   const ShardFile& info = source_->shards()[shard];
-  STOKER_ASSIGN(const std::vector<std::byte> packed, internal::read_packed(source_->store(), info));
+  STOKER_ASSIGN(const std::vector<std::byte> packed, internal::read_packed(sample_store(), info));
   STOKER_ASSIGN(std::vector<std::byte> plain, source_->inflate(shard, packed));
   auto bytes = std::make_shared<const std::vector<std::byte>>(std::move(plain));
   inflated_.put(shard, bytes);

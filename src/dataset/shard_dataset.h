@@ -13,6 +13,8 @@
 
 #include "dataset/index/index.h"
 #include "dataset/index/index_store.h"
+#include "dataset/shard_cache/dataset_units.h"
+#include "dataset/shard_cache/shard_cache.h"
 #include "dataset/shards/inflated_cache.h"
 #include "dataset/shards/open_files.h"
 #include "dataset/shards/shard_source.h"
@@ -55,6 +57,8 @@ class ShardDataset {
     /// Number of shards that stay open, with two descriptors each. 0: chosen from the descriptors
     /// the process has left; see OpenFilesShare.
     std::size_t open_shards_max = 0;
+    /// Samples are read through it; null: from the store. The index is made from the store alone.
+    std::shared_ptr<ShardCache> cache = {};
   };
 
   /// Opens the shards and their index; builds the index if there is none that matches the shards.
@@ -77,6 +81,13 @@ class ShardDataset {
   /// What was wrong with the index file that this index replaced; OK if nothing was.
   const Status& index_damage() const noexcept { return index_damage_; }
   const ShardSource& source() const noexcept { return *source_; }
+  /// The store that samples are read from: that of the source, or a cache over it.
+  ObjectStore& sample_store() const noexcept {
+    return cached_store_ ? *cached_store_ : source_->store();
+  }
+  /// The cache, and how it cuts the shards; null without one.
+  const std::shared_ptr<ShardCache>& cache() const noexcept { return cache_; }
+  const std::shared_ptr<DatasetUnits>& cache_units() const noexcept { return cache_units_; }
 
   /// Reads one sample. `corrupt` names shard, offset and sample; `unavailable` if the shard was
   /// changed after the dataset was opened and before the shard was (on its first read). After a
@@ -112,12 +123,15 @@ class ShardDataset {
   Result<std::span<const std::byte>> read_record(const SampleLocation& at, SampleRecord& out) const;
   Status read_and_split(std::uint64_t sample, const SampleLocation& at, SampleRecord& out) const;
 
-  std::unique_ptr<ShardSource> source_;
+  std::shared_ptr<const ShardSource> source_;
   Index index_;
   std::string index_path_;
   Status index_refused_;
   Status index_damage_;
   CachePolicy policy_;
+  std::shared_ptr<ShardCache> cache_;
+  std::shared_ptr<DatasetUnits> cache_units_;
+  std::shared_ptr<ObjectStore> cached_store_;
   /// Shards that stay open: set once, never replaced, deleted with the dataset. Plain pointers,
   /// because atomic<shared_ptr> has an internal lock, and a fork while it is held would deadlock
   /// the child. Shards beyond the share are opened for each read. Acquire and release: a thread

@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -92,6 +94,14 @@ class LocalStore final : public ObjectStore {
   explicit LocalStore(FileOps& ops) : ops_(ops) {}
 
   bool is_local() const noexcept override { return true; }
+
+  std::string identity_of(const std::string& key) override {
+    struct stat status{};
+    std::error_code failed;
+    const std::filesystem::path path = std::filesystem::absolute(key, failed);
+    if (failed || ::stat(key.c_str(), &status) != 0) return {};
+    return "file://" + path.lexically_normal().string() + "#" + std::to_string(status.st_ino);
+  }
 
   Result<std::unique_ptr<const Object>> open(const std::string& key, CachePolicy policy) override {
     return open_local_object(ops_, key, policy);

@@ -54,6 +54,29 @@ class LoaderTest : public ::testing::Test {
   Folder folder_;
 };
 
+TEST_F(LoaderTest, batches_through_a_cache_are_the_same_and_the_source_is_read_once) {
+  constexpr std::uint64_t kCacheBytes = 64 << 20;
+  const Folder other;
+  Loader plain = must(Loader::open(options()));
+  const Labels expected = labels_of(plain);
+  const Cache cache = must(Cache::open(other.file("cache"), kCacheBytes));
+  LoaderOptions wanted = options();
+  wanted.cache = cache;
+  Loader loader = must(Loader::open(wanted));
+  EXPECT_EQ(labels_of(loader), expected);
+  const std::uint64_t fetched = cache.stats().fetched_bytes;
+  EXPECT_GT(fetched, 0U);
+  const Dataset dataset =
+      must(Dataset::open(DatasetOptions{.source = {folder_.path()}, .cache = cache}));
+  EXPECT_EQ(must(dataset.read(3)).key(), key_of(3));
+  EXPECT_EQ(cache.stats().fetched_bytes, fetched);
+  EXPECT_GT(cache.stats().hits, 0U);
+  EXPECT_TRUE(cache.trouble().ok()) << cache.trouble().message();
+  EXPECT_EQ(cache.directory(), other.file("cache"));
+  EXPECT_EQ(cache.size_bytes(), kCacheBytes);
+  EXPECT_EQ(Cache::open(folder_.path(), kCacheBytes).status().code(), Code::invalid_argument);
+}
+
 TEST_F(LoaderTest, an_iteration_is_an_epoch) {
   Loader loader = must(Loader::open(options()));
   EXPECT_EQ(loader.size(), 12U);

@@ -162,6 +162,16 @@ def test_every_command_about_tuning_runs(page: PageRunner) -> None:
     assert "stoker stream" in page.run((DOCS / "tuning.md").read_text(), languages=("sh",))
 
 
+def test_every_block_about_the_cache_runs(
+    page: PageRunner, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stoker.ingest(({"txt": f"sample {i}" * 100} for i in range(500)), "shards")
+    output = page.run((DOCS / "cache.md").read_text())
+    assert "of hits" in output
+    assert "no damage found" in output
+    assert int(capsys.readouterr().out) > 500_000
+
+
 def test_every_command_about_the_doctor_runs(page: PageRunner) -> None:
     for name in ("data", "ckpt"):
         (page.folder / name).mkdir()

@@ -58,6 +58,7 @@ def test_every_block_of_code_is_run_by_a_test() -> None:
     """Whoever adds a page, or the first block of a language to one, has to add what runs it."""
     run_by = {
         "README.md": ("test_command_docs.py", {"sh", "python"}),
+        "docs/cache.md": ("test_command_docs.py", {"sh", "python"}),
         "docs/checkpoint-commands.md": ("test_command_docs.py", {"sh"}),
         "docs/checkpoints.md": ("test_checkpoint_docs.py", {"python"}),
         "docs/cpp.md": ("docs.cpp_page_runs in tests/api, tests/install", {"cpp", "cmake"}),

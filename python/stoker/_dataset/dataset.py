@@ -19,6 +19,7 @@ from stoker._common.paths import path_text
 from stoker._common.unknown_arguments import refuse_arguments
 from stoker._dataset import manifest as _manifest
 from stoker._dataset import select as _select
+from stoker._dataset.cache import Cache
 from stoker._dataset.sample_reader import Sample, SampleReader
 
 if TYPE_CHECKING:
@@ -56,10 +57,17 @@ class _Arguments:
     dtype: str
     checksums: bool
     manifest_sha256: str | None
+    cache: Cache | None
 
     def open(self, policy: str = "auto") -> _native.Dataset:
         return _native.open_dataset(
-            self.patterns, self.format, self.dtype, self.checksums, cache_directory(), policy
+            self.patterns,
+            self.format,
+            self.dtype,
+            self.checksums,
+            cache_directory(),
+            policy,
+            None if self.cache is None else self.cache._native,
         )
 
 
@@ -125,6 +133,8 @@ class Dataset:
             "full" does so if there is one, compares MDS shards with the digests in their
             ``index.json``, and reads every sample.
         manifest_sha256: The required SHA-256 of ``manifest.json``.
+        cache: Where to keep what is read of the shards, if they are far away. The index and
+            ``verify`` are made from the shards themselves.
 
     Raises:
         FileNotFoundError: A name or a pattern matches nothing.
@@ -145,14 +155,17 @@ class Dataset:
         checksums: bool = False,
         verify: Literal["manifest", "full"] | None = None,
         manifest_sha256: str | None = None,
+        cache: Cache | None = None,
         **unknown: Never,
     ) -> None:
         refuse_arguments(unknown, Dataset)
+        if cache is not None and not isinstance(cache, Cache):
+            raise TypeError(f'cache={cache!r}: a stoker.Cache, as Cache("/nvme/cache", "200GiB")')
         if verify not in (None, "manifest", "full"):
             raise ValueError(f'verify={verify!r}: "manifest", "full" or None')
         patterns = tuple(_absolute(name) for name in _names(source))
         name = _dtype_name(dtype)
-        arguments = _Arguments(patterns, format or "", name, checksums, manifest_sha256)
+        arguments = _Arguments(patterns, format or "", name, checksums, manifest_sha256, cache)
         self._open(arguments)
         self._ids: range | npt.NDArray[np.int64] = range(len(self._reader))
         if verify is not None:

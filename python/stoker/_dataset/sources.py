@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from stoker import _native
 from stoker._common.policies import policy_name
+from stoker._dataset.cache import Cache
 from stoker._dataset.columns import KEY
 from stoker._dataset.dataset import Dataset, Source, are_paths
 from stoker._dataset.fields import Columns
@@ -19,15 +20,17 @@ from stoker._dataset.tokens import Tokens
 Data: TypeAlias = Dataset | Mixture | Source | Sequence[Source]
 
 
-def dataset_of(data: Data) -> Dataset | Mixture:
-    """Returns the dataset itself, or the one that a path names."""
+def dataset_of(data: Data, cache: Cache | None = None) -> Dataset | Mixture:
+    """Returns the dataset itself, or the one that a path names, read through the cache."""
     if isinstance(data, (Dataset, Mixture)):
+        if cache is not None:
+            raise ValueError("cache= is for paths: give it to the Dataset, Dataset(..., cache=)")
         return data
     if not are_paths(data):
         raise TypeError(
             f"data is a Dataset, Tokens or Mixture, or the paths of shards, not {_kind(data)}"
         )
-    return Dataset(data)
+    return Dataset(data, cache=cache)
 
 
 def _kind(data: object) -> str:

@@ -15,6 +15,7 @@ from stoker._common.policies import Policy
 from stoker._common.ranks import find_ranks
 from stoker._common.torch import torch_if_wanted
 from stoker._common.unknown_arguments import refuse_arguments
+from stoker._dataset.cache import Cache, warn_of_caches
 from stoker._dataset.columns import ColumnMaker
 from stoker._dataset.fields import Fields, columns_of
 from stoker._dataset.shuffle import BlockShuffle, OrderName
@@ -79,6 +80,8 @@ class Loader:
         threads: Number of native threads; "auto" adapts it to the caller's waits.
         depth: Batches to prepare ahead; "auto" adapts it in the same way.
         policy: Page cache policy: "automatic", "buffered", "direct" or "drop_behind".
+        cache: Where to keep what is read of shards that are far away, for data that is given as
+            paths; a Dataset has one of its own. The log says how much each epoch will read.
         rank: Which part of each global batch this process has. If not given: from ``mesh``, or
             torch.distributed, or RANK and WORLD_SIZE, SLURM or Open MPI; otherwise 0 of 1.
         world_size: Number of parts, which must divide the global batch.
@@ -139,6 +142,7 @@ class Loader:
         threads: int | Literal["auto"] = "auto",
         depth: int | Literal["auto"] = "auto",
         policy: Policy = "automatic",
+        cache: Cache | None = None,
         rank: int | None = None,
         world_size: int | None = None,
         mesh: Any = None,
@@ -161,7 +165,7 @@ class Loader:
         is_endless = epochs is None
         epochs = checked_epochs(epochs, total_epochs, order)
         seed = whole_number("seed", seed)
-        self._data = dataset_of(data)
+        self._data = dataset_of(data, cache)
         columns = columns_of(fields, packs=is_packed(self._data))
         ranks = find_ranks(rank, world_size, mesh)
         parts = Parts.of(self._data, policy)
@@ -202,6 +206,7 @@ class Loader:
 
     def __iter__(self) -> Iterator[Any]:
         self._check_usable()
+        warn_of_caches(self._data)
         return self._runs.iterate(self)
 
     def __getitem__(self, _: object) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from stoker._loader.order import GivenOrder
 
 Tail = Literal["drop", "keep", "wrap", "pad"]
 _BATCH_MAX = 2**32
+_log = logging.getLogger("stoker")
 _THREADS_MAX, _DEPTH_MAX = 256, 4096  # limits of the core, checked before the first batch
 _TAILS = ("drop", "keep", "wrap", "pad")
 
@@ -105,6 +107,8 @@ class LoaderPlan:
         self.is_endless = given is None or not given.is_per_epoch
         is_stored = order.shuffle == "off" and not parts.is_mixed
         self.is_same_each_epoch = self.is_endless and is_stored
+        if forecast := self._setup.cache_forecast:
+            _log.info("%s", forecast)
         self.memory_needed = self._setup.memory_needed
         self.memory_bytes = self._setup.memory_bytes
 

@@ -111,6 +111,7 @@ Result<std::shared_ptr<const ShardDataset>> open_dataset(const std::vector<std::
   options.index.progress = [&line](const IndexProgress& now) { line.show(now); };
   options.index.stop = context.stop;
   options.policy = arguments.policy;
+  options.cache = arguments.cache;
   Result<std::shared_ptr<const ShardDataset>> dataset = ShardDataset::open(patterns, options);
   if (dataset.ok() && !(*dataset)->index_damage().ok())
     context.err << fmt::format("warning: the index was damaged and has been rebuilt ({})",

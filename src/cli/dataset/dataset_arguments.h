@@ -22,6 +22,7 @@ struct DatasetArguments {
   bool needs_index_file = false;  ///< An index in memory is not enough.
   bool check_index = false;       ///< Check all of the index, and rebuild it if it is damaged.
   CachePolicy policy = CachePolicy::automatic;
+  std::shared_ptr<ShardCache> cache = {};  ///< To read samples through.
 };
 
 /// --format, --dtype and --verbose.

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <condition_variable>
 #include <mutex>
+#include <ostream>
 
 #include "cli/engine_choice.h"
 #include "cli/option_value.h"
@@ -152,6 +153,7 @@ Result<PlannedRun> plan_loader(const LoaderArguments& arguments, Context& contex
 
   DatasetArguments told = arguments.dataset;
   told.policy = *policy;
+  STOKER_ASSIGN(told.cache, open_cache(arguments.cache, context));
   LoaderPart part;
   STOKER_ASSIGN(part.dataset, open_dataset(groups.front(), told, context));
   const std::shared_ptr<const ShardDataset> dataset = part.dataset;
@@ -164,6 +166,8 @@ Result<PlannedRun> plan_loader(const LoaderArguments& arguments, Context& contex
   STOKER_TRY(check_full_batch(name, request));
   STOKER_ASSIGN(LoaderSetup setup, LoaderSetup::make(std::move(request)));
   STOKER_ASSIGN(LoaderRunOptions options, setup.options_at(setup.cursor(0, 0)));
+  if (const std::string forecast = setup.cache_forecast(); !forecast.empty())
+    context.err << forecast << std::endl;
   return PlannedRun{.name = name,
                     .dataset = dataset,
                     .rows = *rows,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/dataset/cache_arguments.h"
 #include "cli/dataset/dataset_arguments.h"
 #include "cli/loader/token_arguments.h"
 #include "dataset/loader/loader_setup.h"
@@ -33,6 +34,7 @@ struct LoaderArguments {
   std::string depth = "auto";
   std::string policy = "auto";
   std::string engine;
+  CacheArguments cache;  ///< For `stream` only.
   double step_ms = 0;
 };
 

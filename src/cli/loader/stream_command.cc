@@ -97,6 +97,7 @@ class Stream {
     if (const Status kept = cursor_file_.keep_last(); !kept.ok() && status.ok()) return kept;
     if (!status.ok()) return status;
     report.stats = stats_of(*loader);
+    if (plan_.dataset->cache()) report.cache = plan_.dataset->cache()->stats();
     return report;
   }
 
@@ -185,7 +186,10 @@ Status run(const StreamArguments& arguments, Context& context) {
     context.err << fmt::format("resumed at epoch {}, position {}: {} came before\n", start->epoch,
                                start->position, counted(samples_before(plan, *start), "sample"));
   }
+  const std::shared_ptr<ShardCache>& cache = plan.dataset->cache();
+  const Status before = cache ? cache->trouble() : Status();
   STOKER_ASSIGN(const StreamReport report, Stream(arguments, plan, cursor_file, context).run());
+  warn_of_trouble(cache, before, context);
   const std::string text =
       arguments.json ? render_stream_json(plan, report) : render_stream_text(plan, report);
   if (arguments.print_keys)
@@ -204,6 +208,7 @@ void add_stream_command(Command& stoker, Context& context) {
   add_loader_arguments(*command, arguments->loader);
   add_token_arguments(*command, arguments->loader.tokens);
   add_loader_settings(*command, arguments->loader);
+  add_cache_options(*command, arguments->loader.cache);
   command
       ->add_option("--epochs", arguments->loader.epochs,
                    "Number of epochs; 0 means no end (default: 1).")

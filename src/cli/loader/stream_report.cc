@@ -53,6 +53,20 @@ Json fetch_json(const FetchCounters& fetch) {
           {"checked_bytes", fetch.checked_bytes}};
 }
 
+Json cache_json(const CacheStats& cache) {
+  return {{"hits", cache.hits},
+          {"hit_bytes", cache.hit_bytes},
+          {"fetches", cache.fetches},
+          {"fetched_bytes", cache.fetched_bytes},
+          {"passes", cache.passes},
+          {"passed_bytes", cache.passed_bytes},
+          {"healed", cache.healed},
+          {"waits", cache.waits},
+          {"evicted", cache.evicted},
+          {"failures", cache.failures},
+          {"used_bytes", cache.used_bytes}};
+}
+
 Json waits_json(const LoaderStats& stats) {
   Json stages = Json::object();
   for (std::size_t i = 0; i < kLoaderStages; ++i)
@@ -105,6 +119,11 @@ std::string render_stream_text(const PlannedRun& plan, const StreamReport& repor
   text += fmt::format("  with     {}, depth {}, policy {}; {:.0f} % came from the page cache\n",
                       counted(stats.threads, "thread"), stats.depth, cache_policy_name(plan.policy),
                       100 * page_cache_share(stats.fetch));
+  if (report.cache)
+    text += fmt::format(
+        "  cache    {} of hits, {} fetched, {} read past it; {} in use\n",
+        format_bytes(report.cache->hit_bytes), format_bytes(report.cache->fetched_bytes),
+        format_bytes(report.cache->passed_bytes), format_bytes(report.cache->used_bytes));
   if (stats.unchecked > 0)
     text += plan.rows.tokens > 0
                 ? fmt::format(
@@ -153,6 +172,7 @@ std::string render_stream_json(const PlannedRun& plan, const StreamReport& repor
                    {"cursor", nullptr}};
   if (Result<Json> cursor = parse_strict_json(format_cursor(report.cursor), "cursor"); cursor.ok())
     document["cursor"] = *std::move(cursor);
+  if (report.cache) document["cache"] = cache_json(*report.cache);
   if (report.batch_count) document["batch_count"] = *report.batch_count;
   if (plan.rows.tokens != 0)
     document["rows"] = {{"kind", plan.rows.is_packs ? "packs" : "windows"},

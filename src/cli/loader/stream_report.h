@@ -16,6 +16,7 @@ struct StreamReport {
   StreamEnd end = StreamEnd::complete;
   LoaderStats stats = {};
   std::optional<std::uint64_t> batch_count = {};  ///< Batches in the run; nothing: no end.
+  std::optional<CacheStats> cache = {};           ///< If samples are read through a cache.
   Cursor cursor = {};                             ///< Current position of the run.
 };
 

@@ -78,7 +78,7 @@ class StretchReader final : private RangeFeed {
   Status start_engine();
   Result<std::optional<RangeReader>*> start_source(ObjectStore& store);
   ObjectStore& store_of(const FetchPlan::Stretch& stretch) const {
-    return shards_.dataset(stretch.dataset).source().store();
+    return shards_.dataset(stretch.dataset).sample_store();
   }
   Status read_cold_stretches(std::optional<RangeReader>& reader);
   Status read_store_stretches();

@@ -117,13 +117,13 @@ std::vector<DerivedPlace> derived_places(const ShardSource& source,
   std::vector<DerivedPlace> places;
   const bool is_local = source.store().is_local();
   if (is_local) places.push_back({.root = source.directory(), .name = ".stoker"});
-  const std::string identity = source.store().identity();
+  const std::string identity = is_local ? "" : source.store().identity_of(source.directory());
   if (!cache_directory.empty() && (is_local || !identity.empty())) {
     std::error_code ignored;
-    // No absolute path begins with "object:", and no key has a zero byte.
+    // No absolute path begins with "object:".
     const std::string name =
         is_local ? std::filesystem::weakly_canonical(source.directory(), ignored).string()
-                 : "object:" + identity + '\0' + source.directory();
+                 : "object:" + identity;
     places.push_back(
         {.root = cache_directory, .name = xxh3_128(std::as_bytes(std::span(name))).hex()});
   }
@@ -141,7 +141,7 @@ Result<DerivedFile> open_derived_file(const DerivedFileOptions& options, const T
     refused = Status(Code::unsupported, options.what +
                                             " is kept in memory: the dataset is not a local "
                                             "directory; to keep it, name a cache directory (and "
-                                            "the store's identity() must not be empty)");
+                                            "the store's identity_of() must not be empty)");
   for (const DerivedPlace& place : options.places) {
     const Result<PathAt> directory = make_place(ops, place);
     Result<BuilderLock> lock =

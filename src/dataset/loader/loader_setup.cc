@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "dataset/loader/loader_cache.h"
 #include "dataset/order/explicit_order.h"
 #include "dataset/order/mixture.h"
 
@@ -258,6 +259,16 @@ Status LoaderSetup::set_items(std::vector<std::uint64_t> items) {
 Result<LoaderRunOptions> LoaderSetup::options_at(const Cursor& cursor) const {
   if (!unfit_.ok()) return unfit_;
   return run_options(cursor);
+}
+
+std::string LoaderSetup::cache_forecast() const {
+  std::vector<std::shared_ptr<const ShardDataset>> datasets;
+  for (const LoaderPart& part : request_.parts) datasets.push_back(part.dataset);
+  const double local = static_cast<double>(std::max<std::uint64_t>(request_.local_world_size, 1));
+  const double share = std::min(1.0, local / static_cast<double>(request_.world_size));
+  const std::optional<EpochQuestion> question =
+      internal::cache_question(datasets, *schedule_->order, schedule_->options.shuffle, share);
+  return question ? describe(*question, expected_bytes(*question)) : "";
 }
 
 LoaderRunOptions LoaderSetup::run_options(const Cursor& cursor) const {

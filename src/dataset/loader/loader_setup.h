@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -111,6 +112,9 @@ class LoaderSetup {
   const std::shared_ptr<const SampleOrder>& order() const noexcept { return schedule_->order; }
   const OrderOptions& order_options() const noexcept { return schedule_->options; }
   const BatchCut& cut() const noexcept { return schedule_->cut; }
+  /// What an epoch will read from the source of datasets that have a cache, in words; empty without
+  /// one. This machine has `local_world_size` ranks.
+  std::string cache_forecast() const;
   const Digest128& fingerprint() const noexcept { return prints_.now; }
   std::size_t memory_needed() const noexcept { return memory_needed_; }
   std::size_t memory_bytes() const noexcept { return memory_bytes_; }  ///< For this process.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/exception_status.h"
+#include "dataset/loader/loader_cache.h"
 #include "dataset/loader/loader_stats.h"
 
 namespace stoker {
@@ -31,6 +32,7 @@ LoaderRun::Threads::Threads(LoaderPlan plan, Memory memory,
                   .batch_count = plan_.batch_count(),
                   .held_warning = plan_.options.held_warning,
                   .held_limit = plan_.options.held_limit}),
+      progress_(internal::announce_to_cache(plan_)),
       tuner_(tuning) {
   if (memory.blocks)
     blocks_.emplace(*plan_.options.order, *std::move(memory.blocks), plan_.options.end_epoch);
@@ -103,6 +105,7 @@ Status LoaderRun::Threads::work_until_stopped(std::size_t worker) {
 
 Status LoaderRun::Threads::make_batch(std::uint64_t number, BatchMaker& maker, BatchData& out) {
   const Result<LoaderPlan::BatchMemory> memory = maker.plan(number, out);
+  if (progress_) progress_->began(out.epoch, plan_.cut.next_position(out.position));
   out.times.enter(LoaderStage::memory);
   if (!hand_over_.begin_lease(number)) return Status(Code::cancelled, "the loader was stopped");
   const Status leased = memory.ok() ? lease(number, *memory, out) : memory.status();
@@ -166,6 +169,7 @@ void LoaderRun::Threads::count(const Taken& taken) {
     if (taken.kind == Taken::Kind::memory_held) ++counted_.held_errors;
     if (taken.kind != Taken::Kind::batch) return;
     const BatchData& batch = *taken.batch;
+    if (progress_) progress_->received(batch.cursor.epoch, batch.cursor.position);
     ++counted_.batches;
     counted_.samples += batch.samples.size();
     counted_.bytes += batch.record_bytes;

@@ -19,6 +19,7 @@
 #include "dataset/loader/loader_plan.h"
 #include "dataset/loader/loader_run.h"
 #include "dataset/loader/loader_tuner.h"
+#include "dataset/shard_cache/order_forecast.h"
 #include "io/engine/buffer_pool.h"
 
 namespace stoker {
@@ -77,6 +78,7 @@ class LoaderRun::Threads {
   const std::shared_ptr<internal::BatchShelf> shelf_;
   internal::BatchQueue hand_over_;
   std::stop_source stop_source_;
+  const std::shared_ptr<OrderProgress> progress_;  ///< For the cache; null without one.
 
   mutable Mutex stats_mutex_;
   LoaderStats counted_ STOKER_GUARDED_BY(stats_mutex_);  ///< The simple counters.

@@ -22,10 +22,13 @@ class MemoryStore final : public ObjectStore {
   using Fault =
       std::function<int(const Object& object, std::uint64_t offset_bytes, std::size_t size_bytes)>;
 
-  explicit MemoryStore(Fault fault = {}, std::string identity = {})
+  explicit MemoryStore(Fault fault = {}, std::string identity = "memory")
       : fault_(std::move(fault)), identity_(std::move(identity)) {}
 
-  std::string identity() const override { return identity_; }
+  /// Versions are hashes of the content: stores with the same identity may share a cache.
+  std::string identity_of(const std::string& key) override {
+    return identity_.empty() ? identity_ : identity_ + ":" + key;
+  }
   Result<std::unique_ptr<const Object>> open(const std::string& key, CachePolicy policy) override;
   Result<Entry> look(const std::string& key) override;
   Status list(const std::string& folder, const Found& found) override;
