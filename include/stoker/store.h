@@ -141,10 +141,10 @@ class STOKER_API ObjectStore {
   /// to the objects.
   virtual bool is_local() const noexcept { return false; }
 
-  /// Returns a text that identifies an object or a folder in every process and for all time, and that
-  /// none of another place has: its URI, for a local file with the inode. It has no credentials.
-  /// Empty, as by default, if there is none: what was read is then not cached, and indexes of
-  /// datasets are kept in memory.
+  /// Returns a text that identifies an object or a folder in every process and for all time, and
+  /// that none of another place has: its URI, for a local file with the inode. It has no
+  /// credentials. Empty, as by default, if there is none: what was read is then not cached, and
+  /// indexes of datasets are kept in memory.
   virtual std::string identity_of(const std::string& /*key*/) { return {}; }
 
   /// Opens an object for reading. `not_found` if the key does not exist, `invalid_argument` if it
