@@ -15,6 +15,10 @@ _stoker() {
       "stoker bench cliff" | \
       "stoker bench checkpoint" | \
       "stoker bench gpu" | \
+      "stoker cache" | \
+      "stoker cache ls" | \
+      "stoker cache verify" | \
+      "stoker cache clear" | \
       "stoker cat" | \
       "stoker checkpoint" | \
       "stoker checkpoint ls" | \
@@ -52,6 +56,7 @@ _stoker() {
       "stoker plan rule" | \
       "stoker plan tracking" | \
       "stoker plan devices" | \
+      "stoker stage" | \
       "stoker stats" | \
       "stoker stream" | \
       "stoker tune" | \
@@ -62,7 +67,7 @@ _stoker() {
   case $command in
   "stoker")
     options='-h --help --json --version'
-    words='bench cat checkpoint completion convert doctor help index ls pack plan stats stream tune verify'
+    words='bench cache cat checkpoint completion convert doctor help index ls pack plan stage stats stream tune verify'
     ;;
   "stoker bench")
     options='-h --help'
@@ -95,6 +100,22 @@ _stoker() {
     case $before in
     --size | --device | --threads) options= files= ;;
     esac
+    ;;
+  "stoker cache")
+    options='-h --help'
+    words='ls verify clear'
+    ;;
+  "stoker cache ls")
+    options='-h --help --json'
+    files=1
+    ;;
+  "stoker cache verify")
+    options='-h --help --json'
+    files=1
+    ;;
+  "stoker cache clear")
+    options='-h --help --json'
+    files=1
     ;;
   "stoker cat")
     options='-h --help --format --dtype -v --verbose'
@@ -338,6 +359,14 @@ _stoker() {
     --catalogue) options= files=1 ;;
     esac
     ;;
+  "stoker stage")
+    options='-h --help --format --dtype -v --verbose --cache --cache-size --json'
+    files=1
+    case $before in
+    --cache) options= files=1 ;;
+    --format | --dtype | --cache-size) options= files= ;;
+    esac
+    ;;
   "stoker stats")
     options='-h --help --format --dtype -v --verbose --limit --json'
     files=1
@@ -346,11 +375,11 @@ _stoker() {
     esac
     ;;
   "stoker stream")
-    options='-h --help --format --dtype -v --verbose --batch-size --global-batch-size --shuffle --seed --tail --rank --world-size --step-ms --memory --engine --window --stride --extra --pack --threads --depth --policy --epochs --max-batches --print-keys --cursor-file --cursor-every --allow --json'
+    options='-h --help --format --dtype -v --verbose --batch-size --global-batch-size --shuffle --seed --tail --rank --world-size --step-ms --memory --engine --window --stride --extra --pack --threads --depth --policy --cache --cache-size --epochs --max-batches --print-keys --cursor-file --cursor-every --allow --json'
     files=1
     case $before in
-    --cursor-file) options= files=1 ;;
-    --format | --dtype | --batch-size | --global-batch-size | --shuffle | --seed | --tail | --rank | --world-size | --step-ms | --memory | --engine | --window | --stride | --extra | --pack | --threads | --depth | --policy | --epochs | --max-batches | --cursor-every | --allow) options= files= ;;
+    --cache | --cursor-file) options= files=1 ;;
+    --format | --dtype | --batch-size | --global-batch-size | --shuffle | --seed | --tail | --rank | --world-size | --step-ms | --memory | --engine | --window | --stride | --extra | --pack | --threads | --depth | --policy | --cache-size | --epochs | --max-batches | --cursor-every | --allow) options= files= ;;
     esac
     ;;
   "stoker tune")

@@ -5,6 +5,7 @@ _stoker() {
   local curcontext="$curcontext" state line
   local -a commands=(
     'bench:Measure storage the way training uses it.'
+    'cache:List, check and clear a cache of remote shards.'
     'cat:Print a sample, or one field of it.'
     'checkpoint:List, check, compare, import, export, annotate, pin and prune checkpoints.'
     'completion:Print a script with which a shell completes commands and options.'
@@ -15,6 +16,7 @@ _stoker() {
     'ls:List the samples of a dataset.'
     'pack:Turn files into large shards, with checksums and an index.'
     'plan:Calculate what storage must do, and what it costs, before it is bought or a job is started.'
+    'stage:Bring the shards of a dataset into a cache on this machine.'
     'stats:Show what is in a dataset: sizes, fields, classes, tokens.'
     'stream:Run the loader over a dataset: print rates and waits, or the keys in order.'
     'tune:Find the loader'\''s threads, depth and policy for this machine, by measuring.'
@@ -31,6 +33,7 @@ _stoker() {
   argument)
     case $words[1] in
     bench) _stoker_bench ;;
+    cache) _stoker_cache ;;
     cat) _stoker_cat ;;
     checkpoint) _stoker_checkpoint ;;
     completion) _stoker_completion ;;
@@ -41,6 +44,7 @@ _stoker() {
     ls) _stoker_ls ;;
     pack) _stoker_pack ;;
     plan) _stoker_plan ;;
+    stage) _stoker_stage ;;
     stats) _stoker_stats ;;
     stream) _stoker_stream ;;
     tune) _stoker_tune ;;
@@ -119,6 +123,49 @@ _stoker_bench_gpu() {
     '--threads=[Threads that read the file (default: the cores, up to 16).]:UINT:' \
     '--json[Print one JSON object instead of text.]' \
     '(-v --verbose)'{-v,--verbose}'[Print on stderr what is being measured.]'
+}
+
+_stoker_cache() {
+  local curcontext="$curcontext" state line
+  local -a commands=(
+    'ls:List the objects that have chunks in a cache.'
+    'verify:Check every chunk, and remove damaged ones: they are fetched again when needed.'
+    'clear:Remove all chunks.'
+  )
+  _arguments -C \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '1:command:->command' \
+    '*::argument:->argument'
+  case $state in
+  command) _describe command commands ;;
+  argument)
+    case $words[1] in
+    ls) _stoker_cache_ls ;;
+    verify) _stoker_cache_verify ;;
+    clear) _stoker_cache_clear ;;
+    esac ;;
+  esac
+}
+
+_stoker_cache_ls() {
+  _arguments \
+    ':DIR:_files' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--json[Print one JSON object.]'
+}
+
+_stoker_cache_verify() {
+  _arguments \
+    ':DIR:_files' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--json[Print one JSON object.]'
+}
+
+_stoker_cache_clear() {
+  _arguments \
+    ':DIR:_files' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--json[Print one JSON object.]'
 }
 
 _stoker_cat() {
@@ -716,6 +763,18 @@ _stoker_plan_devices() {
     '--json[Print one JSON object for each device.]'
 }
 
+_stoker_stage() {
+  _arguments \
+    '*:URI:_files' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--format=[Format of the shards (default: recognised by content): tar, tfrecord, mds, litdata, megatron, npy, raw, counted, shard001.]:TEXT:' \
+    '--dtype=[Element type of arrays without a header: uint16, int32, float32, ...]:TEXT:' \
+    '(-v --verbose)'{-v,--verbose}'[Show progress even if stderr is not a terminal.]' \
+    '--cache=[Directory on a local disk in which to keep what was read of remote shards; it is created, and may be shared by processes.]:TEXT:_files' \
+    '--cache-size=[Largest size of all files in --cache, as 200GiB; required with it.]:TEXT:' \
+    '--json[Print one JSON object for each dataset.]'
+}
+
 _stoker_stats() {
   _arguments \
     '*:URI:_files' \
@@ -751,6 +810,8 @@ _stoker_stream() {
     '--threads=[Threads that read and convert; auto adapts them to the waits (default: auto).]:TEXT:' \
     '--depth=[Batches to prepare ahead; auto adapts it to the waits (default: auto).]:TEXT:' \
     '--policy=[Cache policy: automatic, buffered, direct or drop_behind (default: automatic).]:TEXT:' \
+    '--cache=[Directory on a local disk in which to keep what was read of remote shards; it is created, and may be shared by processes.]:TEXT:_files' \
+    '--cache-size=[Largest size of all files in --cache, as 200GiB; required with it.]:TEXT:' \
     '--epochs=[Number of epochs; 0 means no end (default: 1).]:UINT:' \
     '--max-batches=[Stop after this many batches.]:UINT:' \
     '--print-keys[Print the keys in the order delivered, one per line.]' \
