@@ -212,7 +212,7 @@ asan: apt-test build/asan/build.ninja
 	  --label-exclude '$(NOT_CPP)'
 
 .PHONY: tsan
-tsan: export TSAN_OPTIONS = halt_on_error=1:second_deadlock_stack=1
+tsan: export TSAN_OPTIONS = halt_on_error=1:second_deadlock_stack=1:suppressions=$(CURDIR)/tests/support/tsan_suppressions.txt
 tsan: apt-test build/tsan/build.ninja
 	$(SAY) "building and testing under ThreadSanitizer"
 	@cmake --build build/tsan --parallel $(JOBS)

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "dataset/pack/pack_part.h"
@@ -77,7 +78,8 @@ void remove_parts(FileOps& ops, const PathAt& directory, const PackJob& job) {
   for (std::uint64_t i = 0; i < job.shard_count; ++i)
     remove_pack_part(ops, directory, job.shard_name(i));
   static_cast<void>(ops.rmdir(pack_parts_directory(directory)));
-  static_cast<void>(remove_tree(ops, directory / ".stoker" / kInflatedName));
+  const PathAt inflated = directory / ".stoker" / kInflatedName;
+  if (ops.rmdir(inflated).os_error() == ENOTEMPTY) static_cast<void>(remove_tree(ops, inflated));
 }
 
 }  // namespace stoker::internal

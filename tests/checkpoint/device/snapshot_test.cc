@@ -236,7 +236,7 @@ TEST_P(HangingDeviceTest,
   const SaveTensor w = on_device("w", iota(2 * kMiB, 1));
   fake_.hold(0, current_);
   const Result<PendingSave> pending =
-      saver->save(late_request(1, w, std::chrono::milliseconds(30)));
+      saver->save(late_request(1, w, std::chrono::milliseconds(300)));
   ASSERT_TRUE(pending.ok()) << pending.status().message();
   EXPECT_EQ(pending->wait().code(), Code::unavailable);
   pending->set_reported();
