@@ -154,9 +154,12 @@ def _copied_bytes(column: _native.BytesColumn) -> list[Any]:
 def emptied(value: Any) -> Any:
     """Returns a column of the same kind without samples; also for columns in a dict.
 
-    What has no length, as a number that holds for a whole batch, is returned unchanged.
+    What has no length, as a number that holds for a whole batch, is returned unchanged. A nested
+    tensor becomes None, because torch makes none without parts.
     """
-    if isinstance(value, np.ndarray) or is_tensor(value):
+    if is_tensor(value):
+        return _emptied_tensor(value)
+    if isinstance(value, np.ndarray):
         return value[:0] if value.ndim else value
     if isinstance(value, RaggedColumn):
         return RaggedColumn(value.values[:0], value.offsets[:1])
@@ -165,6 +168,15 @@ def emptied(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: emptied(item) for name, item in value.items()}
     return value[:0] if isinstance(value, (list, tuple)) else value
+
+
+def _emptied_tensor(tensor: Any) -> Any:
+    if tensor.is_nested:
+        return None
+    if not tensor.ndim:
+        return tensor
+    # A sparse tensor has no slices.
+    return tensor.new_empty((0, *tensor.shape[1:]))
 
 
 def change_tensors(value: Any, change: Callable[[Any], Any]) -> Any:

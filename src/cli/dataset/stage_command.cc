@@ -22,7 +22,7 @@ cache, only a part of it is staged.
 
 Examples:
   stoker stage /lustre/train --cache /nvme/cache --cache-size 2TiB
-  stoker stage "/nfs/train-{000..099}.tar" --cache /nvme/cache --cache-size 200GiB --json
+  stoker stage "/nfs/{000..099}.tar" --cache /nvme --cache-size 200GiB --json
 
 Exit status: 0 done, 1 failed, 2 misused, 130 interrupted.)";
 
