@@ -65,8 +65,9 @@ function(stoker_prefer_static target)
 endfunction()
 if(STOKER_STATIC_DEPENDENCIES)
   # Not xxHash: in Debian the static library lacks what selects the CPU's instructions (src/base).
-  # Not libcurl: that of Debian needs the static libraries of LDAP, Kerberos and others.
-  foreach(name URING ISAL CRYPTO ZSTD ZLIB BROTLI SNAPPY)
+  # Not libcurl: that of Debian needs the static libraries of LDAP, Kerberos and others. Nor what comes
+  # with the shared one anyway: there is one libcrypto in a wheel.
+  foreach(name URING ISAL ZLIB SNAPPY)
     if(${name}_FOUND)
       stoker_prefer_static(PkgConfig::${name} ${${name}_STATIC_LIBRARIES})
     endif()
@@ -77,6 +78,23 @@ if(STOKER_STATIC_DEPENDENCIES)
   # Their names are no business of the process that loads the module.
   add_link_options(LINKER:--exclude-libs,ALL)
 endif()
+
+# Sets OUT to the Debian packages of the shared libraries that LIBRARY needs. None where there is no
+# dpkg: there, whoever makes a wheel collects the terms.
+function(stoker_packages_below out library)
+  set(packages "")
+  execute_process(COMMAND ldd ${library} OUTPUT_VARIABLE needed ERROR_QUIET)
+  string(REGEX MATCHALL "lib[^ \t\n/]+[.]so[.0-9]*" names "${needed}")
+  foreach(name IN LISTS names)
+    execute_process(COMMAND dpkg-query --search "*/${name}" OUTPUT_VARIABLE found ERROR_QUIET)
+    if(found MATCHES "^([^:,]+)")
+      list(APPEND packages ${CMAKE_MATCH_1})
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES packages)
+  list(REMOVE_ITEM packages libc6)
+  set(${out} ${packages} PARENT_SCOPE)
+endfunction()
 
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)

@@ -14,7 +14,7 @@ if [[ "${STOKER_HIDDEN:-}" != 1 ]]; then
 fi
 hidden=0
 for folder in /lib /usr/lib /lib/*-linux-gnu /usr/lib/*-linux-gnu /usr/local/lib; do
-  for name in uring xxhash isal fmt zstd brotlidec brotlicommon snappy; do
+  for name in uring xxhash isal fmt zstd brotlidec brotlicommon snappy curl nghttp2 rtmp ssh2 psl; do
     for path in "$folder/lib$name".so*; do
       [[ -f "$path" && -s "$path" ]] || continue
       mount --bind /dev/null "$(realpath "$path")"
