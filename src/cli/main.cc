@@ -121,6 +121,7 @@ int run(int argc, char** argv) {
   add_checkpoint_command(line.top(), context);
   add_completion_command(line.top(), context);
   add_convert_command(line.top(), context);
+  add_cp_command(line.top(), context);
   add_doctor_command(line.top(), context);
   add_help_command(line.top(), context);
   add_index_command(line.top(), context);

@@ -11,6 +11,7 @@ void add_cat_command(Command& stoker, Context& context);
 void add_checkpoint_command(Command& stoker, Context& context);
 void add_completion_command(Command& stoker, Context& context);
 void add_convert_command(Command& stoker, Context& context);
+void add_cp_command(Command& stoker, Context& context);
 void add_doctor_command(Command& stoker, Context& context);
 void add_help_command(Command& stoker, Context& context);
 void add_index_command(Command& stoker, Context& context);

@@ -6,9 +6,12 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "conformance/object_store_suite.h"
 #include "servers/servers.h"
+#include "stoker/copy.h"
+#include "support/temp_dir.h"
 
 namespace stoker::testing {
 namespace {
@@ -45,6 +48,28 @@ INSTANTIATE_TEST_SUITE_P(remote, ObjectStoreSuite,
                                            ObjectStoreMaker{"nginx", make_nginx_store, put_file,
                                                             /*has_list=*/false}),
                          object_store_name);
+
+TEST(RemoteCopyTest, what_went_to_a_bucket_in_parts_comes_back_the_same) {
+  const TempDir dir;
+  const std::string large(std::size_t{18} << 20, 'x');  // more than one part
+  std::filesystem::create_directories(dir.file("in/folder with space"));
+  std::ofstream(dir.file("in/large"), std::ios::binary) << large << "end";
+  std::ofstream(dir.file("in/folder with space/%41+ü"), std::ios::binary) << "small";
+  const StorePlace bucket{.store = make_ceph_store(), .key = "copies" + dir.path()};
+  const auto there = copy_objects({.store = local_store(), .key = dir.file("in")}, bucket);
+  ASSERT_TRUE(there.ok()) << there.status().message();
+  EXPECT_EQ(there->copied_count, 2U);
+  const auto again = copy_objects({.store = local_store(), .key = dir.file("in")}, bucket);
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(again->present_count, 2U);
+  const auto back = copy_objects(bucket, {.store = local_store(), .key = dir.file("out")});
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  for (const char* const name : {"/large", "/folder with space/%41+ü"}) {
+    std::ifstream in(dir.file("out") + name, std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+    EXPECT_EQ(bytes, name == std::string("/large") ? large + "end" : "small");
+  }
+}
 
 }  // namespace
 }  // namespace stoker::testing

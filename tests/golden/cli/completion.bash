@@ -33,6 +33,7 @@ _stoker() {
       "stoker checkpoint annotate" | \
       "stoker completion" | \
       "stoker convert" | \
+      "stoker cp" | \
       "stoker doctor" | \
       "stoker index" | \
       "stoker ls" | \
@@ -67,7 +68,7 @@ _stoker() {
   case $command in
   "stoker")
     options='-h --help --json --version'
-    words='bench cache cat checkpoint completion convert doctor help index ls pack plan stage stats stream tune verify'
+    words='bench cache cat checkpoint completion convert cp doctor help index ls pack plan stage stats stream tune verify'
     ;;
   "stoker bench")
     options='-h --help'
@@ -190,6 +191,14 @@ _stoker() {
     files=1
     case $before in
     --format | --samples-per-shard | --shard-size | --threads | --shuffle-seed | --prefix | --task | --source-format | --dtype) options= files= ;;
+    esac
+    ;;
+  "stoker cp")
+    options='-h --help --if-present --no-verify --jobs --json'
+    files=1
+    case $before in
+    --if-present) options= files= words='compare skip replace fail' ;;
+    --jobs) options= files= ;;
     esac
     ;;
   "stoker doctor")

@@ -10,6 +10,7 @@ _stoker() {
     'checkpoint:List, check, compare, import, export, annotate, pin and prune checkpoints.'
     'completion:Print a script with which a shell completes commands and options.'
     'convert:Convert shards from one format to another.'
+    'cp:Copy files between directories, buckets and web servers.'
     'doctor:Find what slows down or endangers training on this machine, and how to fix it.'
     'help:Show this help, or that of a command: stoker help bench disk.'
     'index:Build or show the index of a dataset, which locates every sample.'
@@ -38,6 +39,7 @@ _stoker() {
     checkpoint) _stoker_checkpoint ;;
     completion) _stoker_completion ;;
     convert) _stoker_convert ;;
+    cp) _stoker_cp ;;
     doctor) _stoker_doctor ;;
     help) _stoker ;;
     index) _stoker_index ;;
@@ -333,6 +335,16 @@ _stoker_convert() {
     '--json[Print one JSON object.]' \
     '--source-format=[Format of SRC (default: recognised by content): raw, counted, ...]:TEXT:' \
     '--dtype=[Element type of arrays without a header.]:TEXT:'
+}
+
+_stoker_cp() {
+  _arguments \
+    '*:PLACE:_files' \
+    '(-h --help)'{-h,--help}'[Print this help message and exit]' \
+    '--if-present=[What to do with a file that is there: compare, and replace it if it differs; skip it if it has the same size; replace it; or fail.]:{compare,skip,replace,fail}:(compare skip replace fail)' \
+    '--no-verify[Do not read back what was written.]' \
+    '--jobs=[Number of files that are copied at a time.]:UINT in [1 - 1024]:' \
+    '--json[Print the result as JSON.]'
 }
 
 _stoker_doctor() {
