@@ -117,6 +117,16 @@ def test_what_adding_things_names_exists() -> None:
     assert sorted(name for name in named if not is_there(name)) == []
 
 
+def test_every_fuzz_target_has_a_row_in_one_of_the_tables() -> None:
+    targets = re.findall(r"^stoker_fuzz\((\w+) ", (ROOT / "fuzz/CMakeLists.txt").read_text(), re.M)
+    done, waiting = (ROOT / "SECURITY.md").read_text().split("\nThese have not.")
+    rows = [re.findall(r"^\| `(\w+_fuzz)`", part, re.MULTILINE) for part in (done, waiting)]
+    assert sorted(rows[0] + rows[1]) == sorted(targets)
+    counts = re.findall(r"^\| `\w+_fuzz` \|.*\| ([\d.]+) million \|$", done, re.MULTILINE)
+    assert len(counts) == len(rows[0])
+    assert all(float(count) >= 10 for count in counts)
+
+
 def test_the_table_of_layers_is_that_of_layers_toml() -> None:
     granted = {
         layer: set(re.findall(r'"(\w+)"', names))
