@@ -23,7 +23,7 @@ max_len_of() {
     catalog_fuzz | checkpoint_manifest_fuzz | lock_record_fuzz | manifest_fuzz | strict_json_fuzz) echo 1024 ;;
     tfrecord_fuzz | units_fuzz) echo 1024 ;;
     catalog_line_fuzz) echo 768 ;;
-    machine_text_fuzz | meeting_fuzz | rank_messages_fuzz | step_notes_fuzz) echo 512 ;;
+    cache_files_fuzz | machine_text_fuzz | meeting_fuzz | rank_messages_fuzz | step_notes_fuzz) echo 512 ;;
     checkpoint_names_fuzz) echo 256 ;;  # longest file name
     meeting_words_fuzz) echo 256 ;;
     *) echo 4096 ;;

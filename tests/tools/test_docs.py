@@ -86,6 +86,47 @@ def test_every_block_of_code_is_run_by_a_test() -> None:
     assert found == {name: languages for name, (_, languages) in run_by.items()}
 
 
+def test_what_adding_things_names_exists() -> None:
+    """Files by path or by name alone, types, members of types, and functions."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    section = text.split("\n## Adding things\n")[1].split("\n## ")[0]
+    folders = ("include", "python", "src", "tests", "tools")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*.*")]
+    names = {path.name for path in files}
+    sources = [path for path in files if path.suffix in {".cc", ".cmake", ".h", ".py", ".txt"}]
+    code = {path: path.read_text() for path in sources if path.name != Path(__file__).name}
+    headers = [code[path] for path in code if path.suffix == ".h"]
+    words = set(re.findall(r"\w+", "\n".join(code.values())))
+
+    def is_there(name: str) -> bool:
+        if re.fullmatch(r"[\w/]*\.\w+", name):
+            return (ROOT / name).exists() or ("/" not in name and name in names)
+        if "/" in name:
+            return (ROOT / name).exists()
+        type_name, _, member = name.removesuffix("()").rpartition("::")
+        if not type_name:
+            return member in words
+        kinds = rf"\b(?:class|struct) (?:STOKER_API )?{type_name}\b[^;]*?\{{.*?^\}};"
+        bodies = [b for h in headers for b in re.findall(kinds, h, re.DOTALL | re.MULTILINE)]
+        return any(re.search(rf"\b{member}\b", body) for body in bodies)
+
+    named = {
+        name for name in re.findall(r"`([^`]+)`", section) if not re.search(r"[<\s]|^--|^\[", name)
+    }
+    assert len(named) > 60
+    assert sorted(name for name in named if not is_there(name)) == []
+
+
+def test_every_fuzz_target_has_a_row_in_one_of_the_tables() -> None:
+    targets = re.findall(r"^stoker_fuzz\((\w+) ", (ROOT / "fuzz/CMakeLists.txt").read_text(), re.M)
+    done, waiting = (ROOT / "SECURITY.md").read_text().split("\nThese have not.")
+    rows = [re.findall(r"^\| `(\w+_fuzz)`", part, re.MULTILINE) for part in (done, waiting)]
+    assert sorted(rows[0] + rows[1]) == sorted(targets)
+    counts = re.findall(r"^\| `\w+_fuzz` \|.*\| ([\d.]+) million \|$", done, re.MULTILINE)
+    assert len(counts) == len(rows[0])
+    assert all(float(count) >= 10 for count in counts)
+
+
 def test_the_table_of_layers_is_that_of_layers_toml() -> None:
     granted = {
         layer: set(re.findall(r'"(\w+)"', names))
