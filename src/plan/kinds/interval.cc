@@ -19,6 +19,14 @@ struct Model {
     return interval / (mtbf * lost * cycle);
   }
 
+  /// The logarithm of goodput without the factors that no interval changes, which are e^(-(restart
+  /// + unseen + stall) / mtbf): exact also where goodput itself is too small for a number.
+  double merit(Seconds interval) const {
+    const Seconds between = std::max(interval, unseen);
+    const double failed = -std::expm1((Seconds{0} - stall - between) / mtbf);
+    return std::log(interval / mtbf / failed) - between / mtbf;
+  }
+
   /// The interval of the greatest goodput, by golden section over its logarithm: goodput has one
   /// maximum. Not below `unseen`, where saves would wait for each other.
   Seconds best() const {
@@ -28,7 +36,7 @@ struct Model {
     for (int i = 0; i < 200; ++i) {
       const double left = high - ratio * (high - low);
       const double right = low + ratio * (high - low);
-      if (goodput(Seconds{std::exp(left)}) < goodput(Seconds{std::exp(right)}))
+      if (merit(Seconds{std::exp(left)}) < merit(Seconds{std::exp(right)}))
         low = left;
       else
         high = right;
