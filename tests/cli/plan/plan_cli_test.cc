@@ -35,6 +35,7 @@ struct Case {
 TEST(PlanCliTest, each_kind_prints_one_json_object_with_inputs_and_values) {
   const Case cases[] = {
       {"read --gpus 8 --batch 256 --sample 130KB --step 200ms", "needed", 1.3312e9},
+      {"read --gpus 1 --batch 400 --sample 114660.07B --step 0.224s", "needed", 204'750'125},
       {"epoch --samples 1e12 --sample 4B --time 30d --gpus 2000", "gpu_rate", 771.604938},
       {"checkpoint --parameters 70e9 --drives 8 --write-rate 6.5GB/s --interval 500s --links 8 "
        "--link-rate 55GB/s",
