@@ -103,7 +103,13 @@ TEST(ComputeTest, mistakes_in_a_workload_name_the_line) {
             "the workload file, line 3: cache_capacity is set twice");
   EXPECT_TRUE(request_error(cluster_of("gpus = 8\n")).starts_with("batch: is missing"));
   EXPECT_EQ(request_error(cluster_of(example_with("gpus = 1000", "gpus = 0"))),
-            "gpus: is zero: it must be larger");
+            "gpus (the workload file, line 6): is zero: it must be larger");
+  EXPECT_EQ(request_error({.kind = "raid",
+                           .settings = {{.name = "drives", .text = "2"}},
+                           .devices = {"mine"},
+                           .catalogue = "[[ssd]]\nname = \"mine\"\nsource = \"us\"\nread_rate = "
+                                        "\"0GB/s\"\n"}),
+            "read_rate (catalogue: mine): is zero: it must be larger");
 }
 
 }  // namespace

@@ -120,7 +120,7 @@ TEST(PlanCliTest, hostile_files_are_refused_at_once) {
   };
   refused(file_of(std::string(2 << 20, '#')), "WORKLOAD");
   refused(file_of(std::string(100'000, '[')), "line 1");
-  refused(file_of("gpus = {a={a={a={}}}}\n"), "line 1: expected a number");
+  refused(file_of("gpus = {a={a={a={}}}}\n"), "line 1: gpus: expected a number");
   refused(file_of("gpus = 8\n\xff\n"), "not UTF-8");
   refused(file_of("x = \"\x1b[31m\"\n"), "line 1: a control character");
 }
