@@ -161,7 +161,7 @@ const Kind& interval_kind() {
                   field("blocked", &IntervalInputs::blocked,
                         "Time for which a save stops the training (default: all of save)."),
                   field("mtbf", &IntervalInputs::mtbf, "Mean time between failures of the job."),
-                  field("gpus", &IntervalInputs::gpus, "GPUs of the job."),
+                  field("gpus", &IntervalInputs::gpus, "GPUs of the job.").in(Range::whole),
                   field("gpu_mtbf", &IntervalInputs::gpu_mtbf,
                         "Mean time between failures that one GPU, with its node, causes."),
                   field("restart", &IntervalInputs::restart,
