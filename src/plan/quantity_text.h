@@ -19,6 +19,9 @@
 
 namespace stoker::plan {
 
+/// In every output, because half of the world means the other one.
+inline constexpr std::string_view kUnitsNote = "GB = 10^9 bytes, GiB = 2^30 bytes";
+
 /// Returns the number in base units: bytes, seconds, dollars, operations, one. `invalid_argument`
 /// says what is wrong, and if the text is another kind of quantity, which. Unlike stoker/units.h,
 /// which counts whole bytes and nanoseconds, it takes any number that a double can hold.

@@ -169,6 +169,8 @@ TEST(PlanCliTest, devices_are_listed_with_their_sources_and_extended_by_a_file) 
   const json first = json::parse(ran.out.substr(0, ran.out.find('\n')));
   EXPECT_EQ(first["name"], "mine");
   EXPECT_EQ(first["values"]["read_rate"], "1GB/s");
+  EXPECT_EQ(first["units"], "GB = 10^9 bytes, GiB = 2^30 bytes");
+  EXPECT_TRUE(plan("devices").out.starts_with("(GB = 10^9 bytes, GiB = 2^30 bytes)\n"));
   const Ran printed = plan("devices --print");
   std::ofstream(file) << printed.out;
   EXPECT_EQ(plan("devices --catalogue " + file).exit_code, 0);
