@@ -150,7 +150,11 @@ const Kind& interval_kind() {
        .about =
            "The best training time between two saves: by Young, by Daly, and numerically; and "
            "the goodput, the share of time that is kept work. save and blocked are what the log "
-           "of a Checkpointer says: written in, and blocked.",
+           "of a Checkpointer says: written in, and blocked. Without failures of your own to "
+           "count, "
+           "begin with 50000h for each GPU: Llama 3 had 419 unexpected interruptions on 16,384 "
+           "GPUs "
+           "in 54 days.",
        .examples = {"--save 60s --mtbf 3h --restart 300s",
                     "--save 20s --blocked 0.3s --gpus 16384 --gpu-mtbf 50000h --step 5s",
                     "--save 60s --mtbf 3h --interval 2h --gpus 512 --price 3USD/h --plot "
