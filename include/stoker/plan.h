@@ -5,12 +5,12 @@
 ///     auto need = stoker::plan::read({.gpus = 8, .batch = 256, .sample = Bytes{130e3},
 ///                                     .step = Seconds{0.2}});
 ///     if (need.ok()) std::fputs(render_text(*need).c_str(), stdout);
-///     const std::optional<BytesPerSecond> rate = need->find<BytesPerSecond>("read_rate");
+///     const std::optional<BytesPerSecond> rate = need->find<BytesPerSecond>("needed");
 ///
 /// `stoker plan KIND`, `stoker.plan.KIND()` of Python and the functions below are one table: a
-/// field has one name everywhere, and docs/planning.md says what each means. Fields that are not
-/// set have their defaults. Every function is pure, and fails with `invalid_argument`, and a
-/// message that begins with the name of the field, if a field is missing, zero, negative, not
+/// field has one name everywhere, and `stoker plan KIND --help` says what each means. Fields that
+/// are not set have their defaults. Every function is pure, and fails with `invalid_argument`, and
+/// a message that begins with the name of the field, if a field is missing, zero, negative, not
 /// finite, or beyond its limit.
 ///
 /// Thread safety: every function from any thread.

@@ -89,6 +89,7 @@ std::string axes(const Plot& plot, const Axis& x, const Axis& y) {
     svg += text_at(x.begin - 6, at + 4, "end", format_quantity_short(tick, plot.y_unit));
   }
   svg += text_at((x.begin + x.end) / 2, kHeight - 12, "middle", plot.x_name);
+  svg += text_at(kWidth - 4, kHeight - 4, "end", kUnitsNote);
   svg += text_at(x.begin, kTop - 8, "end", plot.y_name);
   return svg;
 }

@@ -9,7 +9,6 @@
 #include <span>
 
 #include "base/unit_tables.h"
-#include "stoker/units.h"
 
 namespace stoker::plan {
 namespace {
@@ -47,6 +46,9 @@ constexpr std::array kPrefixes = {Prefix{"", 1},    Prefix{"k", 1e3},  Prefix{"M
                                   Prefix{"E", 1e18}};
 constexpr std::array kPeriods = {Prefix{"s", 1}, Prefix{"min", 60}, Prefix{"h", 3600},
                                  Prefix{"d", 86400}};
+constexpr std::array kTimes = {Prefix{"ns", 1e-9}, Prefix{"us", 1e-6}, Prefix{"ms", 1e-3},
+                               Prefix{"s", 1},     Prefix{"min", 60},  Prefix{"h", 3600},
+                               Prefix{"d", 86400}};
 
 const Prefix* find_prefix(std::span<const Prefix> prefixes, std::string_view name) {
   const auto found = std::ranges::find(prefixes, name, &Prefix::name);
@@ -84,21 +86,40 @@ std::optional<double> read_share(std::string_view text) {
   return number && text == "%" ? std::optional(*number / 100) : std::nullopt;
 }
 
+/// The bytes of "B", "kB", "MiB", "EB".
+std::optional<double> bytes_of_unit(std::string_view name) {
+  if (!name.ends_with('B')) return std::nullopt;
+  name.remove_suffix(1);
+  if (name == "K") name = "k";
+  if (const Prefix* prefix = find_prefix(kPrefixes, name)) return prefix->factor;
+  constexpr std::string_view kPowers = "KMGTPE";
+  const std::size_t power =
+      name.size() == 2 && name[1] == 'i' ? kPowers.find(name[0]) : kPowers.size();
+  if (power >= kPowers.size()) return std::nullopt;
+  return std::pow(1024.0, static_cast<double>(power + 1));
+}
+
 /// Sizes have a unit: "130" might be KB.
 std::optional<double> read_bytes(std::string_view text) {
-  if (text.empty() || is_digit(text.back())) return std::nullopt;
-  const Result<std::uint64_t> bytes = parse_bytes(text);
-  return bytes.ok() ? std::optional(static_cast<double>(*bytes)) : std::nullopt;
+  const std::optional<double> number = take_number(text);
+  drop_space(text);
+  const std::optional<double> unit = bytes_of_unit(text);
+  return number && unit ? std::optional(*number * *unit) : std::nullopt;
 }
 
 std::optional<double> read_rate(std::string_view text) {
-  const Result<std::uint64_t> rate = parse_rate(text);
-  return rate.ok() ? std::optional(static_cast<double>(*rate)) : std::nullopt;
+  constexpr std::string_view kPerSecond = "/s";
+  if (!text.ends_with(kPerSecond)) return std::nullopt;
+  return read_bytes(text.substr(0, text.size() - kPerSecond.size()));
 }
 
 std::optional<double> read_time(std::string_view text) {
-  const Result<nanoseconds> time = parse_duration(text);
-  return time.ok() ? std::optional(static_cast<double>(time->count()) / 1e9) : std::nullopt;
+  const std::optional<double> number = take_number(text);
+  drop_space(text);
+  const Prefix* unit = find_prefix(kTimes, text);
+  if (!number || unit == nullptr) return std::nullopt;
+  // A quotient of whole numbers is rounded once: 200ms is 0.2 s, and not a little more.
+  return unit->factor < 1 ? *number / std::round(1 / unit->factor) : *number * unit->factor;
 }
 
 std::optional<double> read_often(std::string_view text) {
@@ -139,7 +160,7 @@ using Read = std::optional<double> (*)(std::string_view);
 constexpr std::array<Read, 9> kReaders = {read_number, read_share, read_bytes, read_rate, read_time,
                                           read_often,  read_money, read_price, read_flops};
 
-/// The text in a form fit for a message, as in units.cc.
+/// The text in a form fit for a message: ASCII, and not longer than a line.
 std::string quotable(std::string_view text) {
   constexpr std::size_t kShownMax = 48;
   std::string shown(text.substr(0, kShownMax));
@@ -147,18 +168,30 @@ std::string quotable(std::string_view text) {
   return text.size() > kShownMax ? shown + "..." : shown;
 }
 
+/// Two units of bytes that are easily meant, and are none.
+std::string why_no_bytes(std::string_view text) {
+  if (!take_number(text)) return "cannot be read";
+  drop_space(text);
+  const std::string_view unit = text.substr(0, text.find('/'));
+  if (unit.ends_with('b') || unit.ends_with("bit") || unit.ends_with("bps"))
+    return "counts bits: a byte has 8";
+  constexpr std::string_view kLetters = "KMGTPEkmgtpe";
+  const std::size_t letter = unit.size() == 1 ? kLetters.find(unit[0]) : kLetters.size();
+  if (letter >= kLetters.size()) return "cannot be read";
+  return fmt::format("may mean {0}iB (powers of 1024) or {0}B (of 1000)", kLetters[letter % 6]);
+}
+
 /// Says what the text is, if it is a quantity of another kind.
 std::string why_not(std::string_view text, Unit wanted) {
   if (text.starts_with('-')) return "is negative";
-  if (wanted != Unit::number && read_number(text)) return "has no unit";
+  const bool is_of_bytes = wanted == Unit::bytes || wanted == Unit::bytes_per_second;
+  if (wanted != Unit::number && read_number(text) && (!is_of_bytes || is_digit(text.back())))
+    return "has no unit";
   for (std::size_t i = 1; i < kReaders.size(); ++i) {
     if (static_cast<Unit>(i) != wanted && kReaders[i](text))
       return fmt::format("is {}", kUnitTexts[i].article);
   }
-  if (wanted == Unit::bytes) return std::string(parse_bytes(text).status().message());
-  if (wanted == Unit::bytes_per_second) return std::string(parse_rate(text).status().message());
-  if (wanted == Unit::seconds) return std::string(parse_duration(text).status().message());
-  return "cannot be read";
+  return is_of_bytes ? why_no_bytes(text) : "cannot be read";
 }
 
 /// "10,240" for whole numbers below 10^15, otherwise `digits` significant digits.
@@ -244,11 +277,12 @@ std::string format(double count, Unit unit, bool is_short) {
 }  // namespace
 
 Result<double> parse_quantity(std::string_view text, Unit unit) {
-  if (const std::optional<double> count = kReaders[static_cast<std::size_t>(unit)](text))
-    return *count;
+  const std::optional<double> count = kReaders[static_cast<std::size_t>(unit)](text);
+  const bool is_finite = count && std::isfinite(*count);
+  if (is_finite) return *count;
   return Status(Code::invalid_argument,
-                fmt::format("\"{}\" {}; give {}, like {}", quotable(text), why_not(text, unit),
-                            text_of(unit).article, text_of(unit).example));
+                fmt::format("\"{}\" {}; give {}", quotable(text),
+                            count ? "is too large" : why_not(text, unit), unit_example(unit)));
 }
 
 std::string format_quantity(double count, Unit unit) {
@@ -263,8 +297,8 @@ std::string_view unit_symbol(Unit unit) noexcept {
   return text_of(unit).symbol;
 }
 
-std::string_view unit_example(Unit unit) noexcept {
-  return text_of(unit).example;
+std::string unit_example(Unit unit) {
+  return fmt::format("{}, like {}", text_of(unit).article, text_of(unit).example);
 }
 
 }  // namespace stoker::plan

@@ -3,9 +3,9 @@
 ///
 ///     number   12, 0.5, 70e9, 2M (k, M, G, T: powers of 1000)
 ///     share    95%
-///     bytes    130KB, 4MiB: as in stoker/units.h, but with a unit
+///     bytes    130KB, 4MiB, 114660.07B: a mean may have a fraction, and kB is KB
 ///     rate     6.5GB/s
-///     time     200ms, 2h
+///     time     200ms, 2h (ns, us, ms, s, min, h, d)
 ///     often    48/d, 3500/s (s, min, h, d)
 ///     money    $25.60 or 25.60USD; a price of time: $3/h or 3USD/h
 ///     compute  989TFLOP/s
@@ -19,8 +19,12 @@
 
 namespace stoker::plan {
 
+/// In every output, because half of the world means the other one.
+inline constexpr std::string_view kUnitsNote = "GB = 10^9 bytes, GiB = 2^30 bytes";
+
 /// Returns the number in base units: bytes, seconds, dollars, operations, one. `invalid_argument`
-/// says what is wrong, and if the text is another kind of quantity, which.
+/// says what is wrong, and if the text is another kind of quantity, which. Unlike stoker/units.h,
+/// which counts whole bytes and nanoseconds, it takes any number that a double can hold.
 Result<double> parse_quantity(std::string_view text, Unit unit);
 
 /// "1.3312 GB/s (1.2398 GiB/s)", "10,240/s", "86.4 %": five significant digits, seven of seconds.
@@ -30,7 +34,7 @@ std::string format_quantity_short(double count, Unit unit);
 
 /// "B/s", "s", "USD": what the numbers in JSON count.
 std::string_view unit_symbol(Unit unit) noexcept;
-/// "a rate, like 6.5GB/s": what an option of this unit takes.
-std::string_view unit_example(Unit unit) noexcept;
+/// "a rate of bytes, like 6.5GB/s": what an option of this unit takes.
+std::string unit_example(Unit unit);
 
 }  // namespace stoker::plan

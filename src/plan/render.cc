@@ -11,7 +11,6 @@ namespace stoker::plan {
 namespace {
 
 constexpr std::size_t kLineMax = 90;
-constexpr std::string_view kUnitsNote = "GB = 10^9 bytes, GiB = 2^30 bytes";
 
 /// Columns as wide as their widest cell; the last one is not padded.
 std::string columns(const std::vector<std::vector<std::string>>& rows) {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "formats/utf8.h"
 
@@ -77,10 +79,10 @@ class Reader {
     if (table.name.empty() || !rest_.starts_with(close))
       return refuse("expected [name] or [[name]] of letters, digits, \"_\" and \"-\"");
     rest_.remove_prefix(close.size());
-    const auto clashes = [&table](const TomlTable& other) {
-      return other.name == table.name && !(other.is_element && table.is_element);
-    };
-    if (std::ranges::any_of(tables_, clashes)) return refuse(fmt::format("[{}] again", table.name));
+    const auto [known, is_new] = tables_by_name_.emplace(table.name, table.is_element);
+    if (!is_new && !(known->second && table.is_element))
+      return refuse(fmt::format("[{}] again", table.name));
+    keys_.clear();
     tables_.push_back(std::move(table));
     return {};
   }
@@ -93,9 +95,8 @@ class Reader {
     rest_.remove_prefix(1);
     skip_blanks();
     entry.is_string = rest_.starts_with('"');
-    STOKER_TRY(entry.is_string ? read_string(entry.value) : read_plain(entry.value));
-    if (tables_.back().find(entry.key) != nullptr)
-      return refuse(fmt::format("duplicate key {}", entry.key));
+    STOKER_TRY(entry.is_string ? read_string(entry.value) : read_plain(entry.key, entry.value));
+    if (!keys_.insert(entry.key).second) return refuse(fmt::format("duplicate key {}", entry.key));
     tables_.back().entries.push_back(std::move(entry));
     return {};
   }
@@ -119,7 +120,8 @@ class Reader {
   }
 
   /// A number or a boolean. What the number is worth, says the one who asks for it.
-  Status read_plain(std::string& value) {
+  Status read_plain(std::string_view key, std::string& value) {
+    if (rest_.starts_with('-')) return refuse(fmt::format("{}: is negative", key));
     const auto is_plain = [](char c) { return is_bare(c) || c == '.' || c == '+'; };
     const auto end = std::ranges::find_if_not(rest_, is_plain);
     const std::string word(rest_.begin(), end);
@@ -127,7 +129,8 @@ class Reader {
     const bool is_number = !word.empty() && word.find_first_of("0123456789") == 0 &&
                            word.find_first_not_of("0123456789._eE+-") == std::string::npos;
     if (!is_number && word != "true" && word != "false")
-      return refuse("expected a number, or a string in double quotes: \"130KB\"");
+      return refuse(
+          fmt::format("{}: expected a number, or a string in double quotes, like \"130KB\"", key));
     if (word.starts_with('_') || word.ends_with('_') || word.find("__") != std::string::npos)
       return refuse("\"_\" belongs between two digits");
     std::ranges::copy_if(word, std::back_inserter(value), [](char c) { return c != '_'; });
@@ -139,6 +142,8 @@ class Reader {
   std::string_view rest_;
   std::size_t line_ = 0;
   std::vector<TomlTable> tables_;
+  std::map<std::string, bool> tables_by_name_;  ///< Whether it is an element.
+  std::set<std::string> keys_;                  ///< Of the last table.
 };
 
 }  // namespace

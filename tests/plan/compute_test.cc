@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "plan/embedded.h"
 #include "stoker/plan.h"
@@ -65,7 +66,15 @@ TEST(ComputeTest, the_example_of_a_cluster_is_a_design_with_a_tier_that_binds) {
   EXPECT_EQ(*answer->find<double>("cache_drives"), 3);
   EXPECT_EQ(*answer->find<Money>("cache_cost"), Money{125 * 3 * 900});
   EXPECT_EQ(*answer->find<double>("filesystem_targets"), 3);
+  // A restore of 5.6 TB from 12 GB/s, and a save that is safe after 30 s and 10 min.
+  const double cycle = std::expm1((1800 + 5.6e12 / (1000 * 46.8e9)) / 180'000);
+  const double repeated = std::exp((300 + 5.6e12 / 12e9 + 600 + 30) / 180'000);
+  EXPECT_NEAR(answer->find<Share>("goodput_without_caches")->of_one,
+              1800 / (180'000 * repeated * cycle), 1e-9);
+  EXPECT_LT(*answer->find<Share>("goodput_without_caches"), *answer->find<Share>("goodput"));
   ASSERT_EQ(answer->table.size(), 5u);
+  for (std::size_t i = 1; i < answer->table.size(); ++i)
+    EXPECT_NE(answer->table[i].back().find(':'), std::string::npos) << answer->table[i].back();
   EXPECT_TRUE(answer->binds[0].starts_with("filesystem, by writes of a save: it has 1.29 times"))
       << answer->binds[0];
 }
@@ -80,6 +89,9 @@ TEST(ComputeTest, each_tier_grows_with_what_it_holds) {
   EXPECT_EQ(step(example_with("\"30min\"", "\"10min\""), "cache_drives_for_life"), 1);
   EXPECT_EQ(step(example_with("\"10min\"", "\"5min\""), "filesystem_targets"), 5);
   EXPECT_EQ(step(example_with("\"4h\"", "\"2h\""), "objects_requests_at_once"), 3268);
+  EXPECT_EQ(request_error(cluster_of(example_with("write_time = \"30s\"", "write_time = \"1h\""))),
+            "cache_write_time (the workload file, line 27): is longer than interval: saves would "
+            "pile up");
   const Result<Answer> small = compute(cluster_of(example_with("\"2TiB\"", "\"32GiB\"")));
   EXPECT_TRUE(small->binds[0].starts_with("memory: it is too small")) << small->binds[0];
 }
@@ -103,7 +115,13 @@ TEST(ComputeTest, mistakes_in_a_workload_name_the_line) {
             "the workload file, line 3: cache_capacity is set twice");
   EXPECT_TRUE(request_error(cluster_of("gpus = 8\n")).starts_with("batch: is missing"));
   EXPECT_EQ(request_error(cluster_of(example_with("gpus = 1000", "gpus = 0"))),
-            "gpus: is zero: it must be larger");
+            "gpus (the workload file, line 6): is zero: it must be larger");
+  EXPECT_EQ(request_error({.kind = "raid",
+                           .settings = {{.name = "drives", .text = "2"}},
+                           .devices = {"mine"},
+                           .catalogue = "[[ssd]]\nname = \"mine\"\nsource = \"us\"\nread_rate = "
+                                        "\"0GB/s\"\n"}),
+            "read_rate (catalogue: mine): is zero: it must be larger");
 }
 
 }  // namespace

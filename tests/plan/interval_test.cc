@@ -77,6 +77,18 @@ TEST(IntervalTest, the_best_interval_is_better_than_its_neighbours_and_than_youn
   }
 }
 
+TEST(IntervalTest, the_best_interval_is_found_where_no_goodput_is_left) {
+  const auto best = [](double save, double mtbf, double restart) {
+    return interval({.save = Seconds{save}, .mtbf = Seconds{mtbf}, .restart = Seconds{restart}})
+        ->find<Seconds>("best")
+        ->count();
+  };
+  // A restart moves no maximum, also one of which no number of 64 bits is left.
+  EXPECT_NEAR(best(60, 3600, 1e9), best(60, 3600, 0), 1e-3);
+  // If failures come much faster than saves, the maximum is at their distance.
+  EXPECT_NEAR(best(1e12, 10, 0), 10, 1e-3);
+}
+
 TEST(IntervalTest, saves_in_the_background_do_not_begin_before_the_last_one_is_durable) {
   const Result<Answer> answer =
       interval({.save = Seconds{2000}, .blocked = Seconds{0.1}, .mtbf = Seconds{10800}});

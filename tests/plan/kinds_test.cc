@@ -39,6 +39,7 @@ TEST(KindsTest, every_example_of_the_help_has_an_answer_with_results_and_reasons
       ASSERT_TRUE(answer.ok()) << kind->name << " " << example << ": " << answer.status().message();
       EXPECT_FALSE(answer->results.empty()) << example;
       EXPECT_FALSE(answer->binds.empty()) << example;
+      EXPECT_FALSE(answer->changes.empty()) << example;
       EXPECT_EQ(answer->kind, kind->name);
     }
   }
@@ -73,6 +74,25 @@ TEST(KindsTest, every_field_refuses_zero_and_a_wrong_unit_by_its_name) {
         EXPECT_TRUE(why(text).starts_with(name + ": ") || field.unit == Unit::text) << why(text);
     }
   }
+}
+
+TEST(KindsTest, there_is_no_half_of_a_gpu_or_a_drive) {
+  int found = 0;
+  for (const Kind* kind : kinds()) {
+    for (const Field& field : kind->fields) {
+      static const std::set<std::string_view> kThings = {
+          "gpus",    "gpus_per_node", "drives", "links",   "targets",
+          "clients", "stripes",       "lanes",  "workers", "processes"};
+      if (!kThings.contains(field.name)) continue;
+      ++found;
+      EXPECT_EQ(field.range, Range::whole) << kind->name << " " << field.name;
+    }
+  }
+  EXPECT_EQ(found, 18);
+  EXPECT_EQ(
+      std::string(
+          stall({.gpus = 0.5, .price = Money{1} / kHour, .stall = Seconds{1}}).status().message()),
+      "gpus: is not a whole number");
 }
 
 TEST(KindsTest, every_required_field_is_missed_by_its_name) {
@@ -131,6 +151,10 @@ TEST(KindsTest, contradictions_name_the_field) {
                          .drain_rate = BytesPerSecond{1},
                          .slow_rate = BytesPerSecond{2}}))
                   .starts_with("slow_rate: "));
+  EXPECT_TRUE(why(compute({.kind = "objects",
+                           .settings = {{.name = "dataset", .text = "1KB"},
+                                        {.name = "object", .text = "256MiB"}}}))
+                  .starts_with("object: is larger than dataset"));
   EXPECT_TRUE(
       why(share({.targets = 2, .target_rate = BytesPerSecond{1}, .clients = 1, .stripes = 3}))
           .starts_with("stripes: "));

@@ -24,8 +24,18 @@ TEST(QuantityText, every_unit_is_read_as_people_write_it) {
   EXPECT_EQ(parsed("95%", Unit::share), 0.95);
   EXPECT_EQ(parsed("130KB", Unit::bytes), 130e3);
   EXPECT_EQ(parsed("8KiB", Unit::bytes), 8192);
+  EXPECT_EQ(parsed("114660.07B", Unit::bytes), 114660.07);
+  EXPECT_EQ(parsed("0.5B", Unit::bytes), 0.5);  // of a parameter in 4 bits
+  EXPECT_EQ(parsed("1e12B", Unit::bytes), 1e12);
+  EXPECT_EQ(parsed("130 kB", Unit::bytes), 130e3);
+  EXPECT_EQ(parsed("2EB", Unit::bytes), 2e18);
+  EXPECT_EQ(parsed("1EiB", Unit::bytes), 0x1p60);
   EXPECT_EQ(parsed("6.5GB/s", Unit::bytes_per_second), 6.5e9);
+  EXPECT_EQ(parsed("771.6B/s", Unit::bytes_per_second), 771.6);
   EXPECT_EQ(parsed("200ms", Unit::seconds), 0.2);
+  EXPECT_EQ(parsed("375us", Unit::seconds), 375e-6);
+  EXPECT_EQ(parsed("1.5h", Unit::seconds), 5400);
+  EXPECT_EQ(parsed("200000d", Unit::seconds), 200000 * 86400.0);
   EXPECT_EQ(parsed("48/d", Unit::per_second), 48 / 86400.0);
   EXPECT_EQ(parsed("900e3/s", Unit::per_second), 900e3);
   for (const char* text : {"$25.60", "25.60USD", "25.60 USD", "25.60$"})
@@ -52,6 +62,21 @@ TEST(QuantityText, a_refusal_says_what_the_text_is_instead) {
             "\"70B\" is a size; give a number, like 8, 0.5, 70e9 or 2M");
 }
 
+TEST(QuantityText, a_refusal_of_bytes_says_once_what_the_unit_may_mean) {
+  EXPECT_EQ(
+      parse_error("4G", Unit::bytes),
+      "\"4G\" may mean GiB (powers of 1024) or GB (of 1000); give a size, like 130KB or 4MiB");
+  EXPECT_EQ(parse_error("2g/s", Unit::bytes_per_second),
+            "\"2g/s\" may mean GiB (powers of 1024) or GB (of 1000); give a rate of bytes, like "
+            "6.5GB/s");
+  for (const char* text : {"100Gb/s", "100 Gbit/s", "100Gbps"})
+    EXPECT_NE(parse_error(text, Unit::bytes_per_second).find("counts bits: a byte has 8"),
+              std::string::npos)
+        << text;
+  EXPECT_EQ(parse_error("1 parsec", Unit::bytes),
+            "\"1 parsec\" cannot be read; give a size, like 130KB or 4MiB");
+}
+
 TEST(QuantityText, refuses_everything_that_is_not_a_plain_number) {
   for (const char* text :
        {"nan", "inf", "1e999", "0x10", "", " ", "1 000", "1,000", "+1", "1.", ".5", "1e", "one"}) {
@@ -61,7 +86,7 @@ TEST(QuantityText, refuses_everything_that_is_not_a_plain_number) {
     EXPECT_NE(parse_error(text, Unit::money), "") << text;
   }
   EXPECT_NE(parse_error("4K", Unit::bytes).find("KiB (powers of 1024)"), std::string::npos);
-  EXPECT_NE(parse_error("99999999999PB", Unit::bytes).find("too large"), std::string::npos);
+  EXPECT_NE(parse_error("9e307PB", Unit::bytes).find("too large"), std::string::npos);
   EXPECT_EQ(parse_error("\x1b[31m", Unit::number).find('\x1b'), std::string::npos);
 }
 

@@ -49,6 +49,7 @@ TEST(RenderTest, a_curve_is_drawn_where_there_is_one) {
   ASSERT_TRUE(svg.ok());
   EXPECT_TRUE(svg->starts_with("<svg ") && svg->ends_with("</svg>\n"));
   EXPECT_NE(svg->find("<polyline"), std::string::npos);
+  EXPECT_NE(svg->find("GB = 10^9 bytes, GiB = 2^30 bytes"), std::string::npos);
   EXPECT_EQ(svg->find("nan"), std::string::npos);
   EXPECT_EQ(svg->find("inf"), std::string::npos);
 }

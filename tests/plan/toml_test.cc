@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <ctime>
 #include <string>
+#include <utility>
 
 namespace stoker::plan {
 namespace {
@@ -39,6 +43,31 @@ TEST(TomlTest, an_error_names_the_line) {
   EXPECT_EQ(toml_error("a = \"x"), "f, line 1: the string has no closing quote");
   EXPECT_EQ(toml_error("a = 1 2"),
             "f, line 1: text after the value; one \"key = value\" or [table] for each line");
+}
+
+TEST(TomlTest, an_error_of_a_value_names_the_key) {
+  EXPECT_EQ(toml_error("gpus = -8"), "f, line 1: gpus: is negative");
+  EXPECT_EQ(toml_error("gpus = nan"),
+            "f, line 1: gpus: expected a number, or a string in double quotes, like \"130KB\"");
+}
+
+/// The least CPU time of three, in the unit of std::clock(), for `count` lines.
+double cpu_time_of(std::string_view begin, int count, std::string_view end) {
+  std::string text;
+  for (int i = 0; i < count; ++i)
+    text.append(begin).append(std::to_string(100'000 + i)).append(end);
+  double least = INFINITY;
+  for (int i = 0; i < 3; ++i) {
+    const std::clock_t start = std::clock();
+    EXPECT_EQ(toml_error(text), "");
+    least = std::min(least, static_cast<double>(std::clock() - start));
+  }
+  return least;
+}
+
+TEST(TomlTest, eight_times_the_lines_do_not_take_sixty_times_as_long) {
+  for (const auto& [begin, end] : {std::pair("k", "=1\n"), std::pair("[t", "]\n")})
+    EXPECT_LT(cpu_time_of(begin, 64'000, end), 30 * (cpu_time_of(begin, 8'000, end) + 1)) << begin;
 }
 
 TEST(TomlTest, refuses_what_it_does_not_support_and_what_is_hostile) {

@@ -190,5 +190,31 @@ TEST(WorkedExamples, w8_what_accelerators_of_mlperf_read) {
   expect_shown(one(1, 2'828'486, 0.0035), "busy", kPercent, "100");
 }
 
+TEST(WorkedExamples, figures_often_got_wrong_are_right_here) {
+  expect_shown(read({.gpus = 512, .batch = 4, .sample = Bytes{8192}, .step = Seconds{2}}), "needed",
+               kMB, "8.4");
+  expect_shown(read({.gpus = 1, .batch = 2e6, .sample = Bytes{2}, .step = Seconds{3}}), "needed",
+               kMB, "1.3333");
+  EnduranceInputs drive = {.size = Bytes{140 * kGB}, .writes = 48 / kDay, .tbw = Bytes{700 * kTB}};
+  const double host = endurance(drive)->find<Seconds>("life")->count();
+  drive.write_amplification = 1.5;
+  drive.time = 90.0 * kDay;
+  EXPECT_EQ(endurance(drive)->find<Seconds>("life")->count(), host);
+  expect_shown(endurance(drive), "used_after", kPercent, "86.4");
+  CheckpointInputs save = {.size = Bytes{980 * kGB},
+                           .write_rate = BytesPerSecond{52 * kGB},
+                           .links = 8,
+                           .link_rate = BytesPerSecond{55 * kGB},
+                           .interval = Seconds{500}};
+  expect_shown(checkpoint(save), "asynchronous_loss", kPercent, "0.44348");
+  save.size = Bytes{1400 * kGB};
+  save.write_rate = BytesPerSecond{2 * kGB};
+  expect_shown(checkpoint(save), "asynchronous_loss", kPercent, "28.895");
+  const ShareInputs clients = {
+      .targets = 40, .target_rate = BytesPerSecond{4 * kGB}, .clients = 100};
+  expect_shown(share(clients), "share", kGB, "1.6");
+  expect_shown(share(clients), "one_file_share", kGB, "0.04");
+}
+
 }  // namespace
 }  // namespace stoker::plan::testing

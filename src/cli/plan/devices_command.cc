@@ -7,6 +7,7 @@
 #include "cli/result_writer.h"
 #include "formats/json/json.h"
 #include "plan/kinds/catalogue.h"
+#include "plan/quantity_text.h"
 #include "stoker/plan.h"
 
 namespace stoker::cli {
@@ -40,6 +41,7 @@ std::string render_device_json(const plan::Device& device) {
   const Json json = {{"name", device.name},
                      {"kind", device.kind},
                      {"source", device.source},
+                     {"units", plan::kUnitsNote},
                      {"values", std::move(values)}};
   return json.dump();
 }
@@ -49,6 +51,7 @@ Status run(const Typed& typed, Context& context) {
   STOKER_ASSIGN(const std::string catalogue, read_named_file("--catalogue", typed.catalogue));
   STOKER_ASSIGN(const std::vector<plan::Device> devices, plan::all_devices(catalogue));
   ResultWriter out(context);
+  if (!typed.json) STOKER_TRY(out.line(fmt::format("({})", plan::kUnitsNote)));
   for (const plan::Device& device : devices)
     STOKER_TRY(out.line(typed.json ? render_device_json(device) : render_device(device)));
   return out.flush();

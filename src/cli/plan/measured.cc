@@ -36,17 +36,17 @@ Result<std::vector<plan::Setting>> measure_storage(const std::string& directory,
   if (!report.ok()) return with_advice(report.status()).with_context("--measure");
   std::vector<plan::Setting> settings;
   const auto add = [&](std::string_view name, CaseKind kind, double DiskResult::* figure,
-                       std::string_view unit) {
+                       double scale, std::string_view unit) {
     const double best = best_of(*report, kind, figure);
     if (best < 1) return;  // skipped here
     settings.push_back(
         {.name = std::string(name),
-         .text = fmt::format("{:.0f}{}", best, unit),
+         .text = fmt::format("{:.5g}{}", best / scale, unit),
          .origin = fmt::format("measured in {}, {}", directory, report->filesystem)});
   };
-  add("read_rate", CaseKind::seq_read, &DiskResult::bytes_per_s, "B/s");
-  add("write_rate", CaseKind::seq_write, &DiskResult::bytes_per_s, "B/s");
-  add("read_iops", CaseKind::rand_read, &DiskResult::iops, "/s");
+  add("read_rate", CaseKind::seq_read, &DiskResult::bytes_per_s, 1e6, "MB/s");
+  add("write_rate", CaseKind::seq_write, &DiskResult::bytes_per_s, 1e6, "MB/s");
+  add("read_iops", CaseKind::rand_read, &DiskResult::iops, 1, "/s");
   return settings;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "plan/kinds/table.h"
 #include "plan/toml.h"
@@ -57,6 +58,7 @@ Result<Device> read_device(const TomlTable& table, std::string_view what) {
 Result<std::vector<Device>> parse_catalogue(std::string_view text, std::string_view what) {
   STOKER_ASSIGN(const std::vector<TomlTable> tables, parse_toml(text, what));
   std::vector<Device> devices;
+  std::set<std::string> names;
   for (const TomlTable& table : tables) {
     if (table.name.empty() && table.entries.empty()) continue;
     const std::size_t line = table.name.empty() ? table.entries.front().line : table.line;
@@ -65,7 +67,7 @@ Result<std::vector<Device>> parse_catalogue(std::string_view text, std::string_v
                     fmt::format("{}, line {}: a device begins with [[ssd]], [[gpu]] or the like",
                                 what, line));
     STOKER_ASSIGN(Device device, read_device(table, what));
-    if (std::ranges::find(devices, device.name, &Device::name) != devices.end())
+    if (!names.insert(device.name).second)
       return Status(Code::invalid_argument,
                     fmt::format("{}, line {}: {} again", what, line, device.name));
     devices.push_back(std::move(device));

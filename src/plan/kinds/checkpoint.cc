@@ -59,9 +59,11 @@ Status compute(const CheckpointInputs& in, Working& work) {
                       "An asynchronous save copies the state to host memory first.");
   if (!in.interval || !write) {
     work.binds(write ? "Storage: the time of a save is size by rate."
-                     : "The size: give --write-rate, or --from DRIVE, for times.");
-    work.change(write ? "Give an interval to see what saving costs."
-                      : "bf16 weights alone are a seventh of what resuming with Adam needs.");
+                     : fmt::format("The size: {} for each save.", say(size)));
+    work.change(
+        write ? "Give an interval to see what saving costs."
+              : "Give a write rate, or --from DRIVE, for times. Half the bytes of a parameter "
+                "halve all that follows from them.");
     return {};
   }
   const Seconds sync =
@@ -121,14 +123,18 @@ const Kind& checkpoint_kind() {
                   "Bytes saved for a parameter, instead of precision and optimizer."),
             field("size", &CheckpointInputs::size, "Bytes of the checkpoint, if known."),
             field("drives", &CheckpointInputs::drives, "Drives, or targets, written in parallel.")
-                .otherwise("1"),
+                .otherwise("1")
+                .in(Range::whole),
             field("write_rate", &CheckpointInputs::write_rate, "Sustained write rate of one."),
             field("read_rate", &CheckpointInputs::read_rate, "Read rate of one."),
             field("links", &CheckpointInputs::links, "GPUs that copy to host memory in parallel.")
-                .otherwise("1"),
+                .otherwise("1")
+                .in(Range::whole),
             field("link_rate", &CheckpointInputs::link_rate, "Rate of one GPU to host memory."),
             field("interval", &CheckpointInputs::interval, "Training time between two saves."),
-            field("gpus", &CheckpointInputs::gpus, "GPUs that wait.").otherwise("1"),
+            field("gpus", &CheckpointInputs::gpus, "GPUs that wait.")
+                .otherwise("1")
+                .in(Range::whole),
             field("price", &CheckpointInputs::price, "Price of a GPU.")},
        .results = {"weights_only", "checkpoint", "write_time", "restore_time", "stall",
                    "synchronous_loss", "synchronous_cost_per_day", "asynchronous_loss",

@@ -61,7 +61,8 @@ Tier plan_memory(const ClusterInputs& in, const Load& load, Working& work) {
           .devices = fmt::format("{} a node", say(*in.memory_capacity)),
           .headroom = *in.memory_capacity / needed,
           .binds = staging > ahead ? "the staged save" : "reading ahead",
-          .next = fmt::format("a save stops the training for {}", say(stall))};
+          .next = fmt::format("another save in flight: {} a node; a save stops the training for {}",
+                              say(staging), say(stall))};
 }
 
 Tier plan_cache(const ClusterInputs& in, const Load& load, Working& work) {
@@ -111,7 +112,8 @@ Tier plan_cache(const ClusterInputs& in, const Load& load, Working& work) {
   return tier;
 }
 
-Tier plan_filesystem(const ClusterInputs& in, const Load& load, Working& work) {
+/// Sets `restore` to the time in which it gives a save back.
+Tier plan_filesystem(const ClusterInputs& in, const Load& load, Seconds& restore, Working& work) {
   const Bytes size = work.step("filesystem_size", "filesystem_checkpoints * checkpoint",
                                *in.filesystem_checkpoints * load.checkpoint);
   const BytesPerSecond writes = work.step("filesystem_writes", "checkpoint / filesystem_write_time",
@@ -128,8 +130,9 @@ Tier plan_filesystem(const ClusterInputs& in, const Load& load, Working& work) {
   const double count = work.step("filesystem_targets", fmt::format("{}", targets.count),
                                  targets.count, "The larger of both.");
   const BytesPerSecond rate = count * *in.filesystem_target_rate;
-  work.step("restore_time", "checkpoint / (filesystem_targets * filesystem_target_rate)",
-            load.checkpoint / rate, "If a node and its cache are lost; from the caches otherwise.");
+  restore = work.step("restore_time", "checkpoint / (filesystem_targets * filesystem_target_rate)",
+                      load.checkpoint / rate,
+                      "If a node and its cache are lost; from the caches otherwise.");
   Tier tier{.name = "filesystem",
             .holds = fmt::format("{} saves", *in.filesystem_checkpoints),
             .size = say(count * *in.filesystem_target_capacity),
@@ -161,7 +164,8 @@ Tier plan_objects(const ClusterInputs& in, Working& work) {
             .devices = fmt::format("requests at once: {:.0f}", at_once),
             .headroom = at_once * *in.objects_request_rate / rate,
             .binds = "filling the caches",
-            .next = fmt::format("half the time to fill: {:.0f} requests", 2 * at_once)};
+            .next = fmt::format(
+                "half the time to fill: {:.0f} requests at once, for the same money", 2 * at_once)};
   if (in.objects_get_price)
     work.step("objects_fill_cost", "ceil(dataset / objects_request) * objects_get_price / 1000",
               round_up(*in.dataset / *in.objects_request) / 1000 * *in.objects_get_price);
@@ -174,33 +178,48 @@ Tier plan_objects(const ClusterInputs& in, Working& work) {
 }
 
 /// Saves against failures, as in interval.cc.
-void add_goodput(const ClusterInputs& in, const Load& load, Working& work) {
+void add_goodput(const ClusterInputs& in, const Load& load, Seconds restore, Working& work) {
   const Seconds mtbf = work.step("between_failures", "gpu_mtbf / gpus", *in.gpu_mtbf / *in.gpus,
                                  "One comes after this.");
   const Seconds stall = load.checkpoint / (*in.gpus * *in.link_rate);
   work.step("young", "sqrt(2 * stall * between_failures)", mtbf * std::sqrt(2 * (stall / mtbf)),
             "The interval that the stall alone would suggest; endurance and the write time forbid "
             "it where it is short.");
-  const double goodput =
-      *in.interval / (mtbf * std::exp((*in.restart + *in.cache_write_time) / mtbf) *
-                      std::expm1((stall + std::max(*in.interval, *in.cache_write_time)) / mtbf));
+  const auto kept = [&](Seconds restart, Seconds write) {
+    return *in.interval /
+           (mtbf * std::exp((restart + write) / mtbf) * std::expm1((stall + *in.interval) / mtbf));
+  };
+  const double goodput = kept(*in.restart, *in.cache_write_time);
   work.step("goodput",
             "interval / (between_failures * exp((restart + cache_write_time) / between_failures) * "
-            "(exp((stall + "
-            "max(interval, cache_write_time)) / between_failures) - 1))",
-            Share{goodput});
+            "(exp((stall + interval) / between_failures) - 1))",
+            Share{goodput}, "If the caches outlive the failure, and the last save is read there.");
   if (in.price)
     work.step("lost_per_day", "gpus * price * day * (1 - goodput)",
               *in.gpus * *in.price * kDay * (1 - goodput), "Saves, repeated work and restarts.");
+  const double without =
+      kept(*in.restart + restore, *in.filesystem_write_time + *in.cache_write_time);
+  work.step("goodput_without_caches",
+            "interval / (between_failures * exp((restart + restore_time + filesystem_write_time + "
+            "cache_write_time) / between_failures) * (exp((stall + interval) / between_failures) - "
+            "1))",
+            Share{without},
+            "If each failure takes the cache of a node with it, and the filesystem restores.");
+  if (in.price)
+    work.step("lost_per_day_without_caches", "gpus * price * day * (1 - goodput_without_caches)",
+              *in.gpus * *in.price * kDay * (1 - without));
 }
 
 Status compute(const ClusterInputs& in, Working& work) {
   if (*in.filesystem_write_time > *in.interval)
     return refuse_field("filesystem_write_time", "is longer than interval: saves would pile up");
+  if (*in.cache_write_time > *in.interval)
+    return refuse_field("cache_write_time", "is longer than interval: saves would pile up");
   const Load load = add_load(in, work);
+  Seconds restore{0};
   const Tier tiers[] = {plan_memory(in, load, work), plan_cache(in, load, work),
-                        plan_filesystem(in, load, work), plan_objects(in, work)};
-  add_goodput(in, load, work);
+                        plan_filesystem(in, load, restore, work), plan_objects(in, work)};
+  add_goodput(in, load, restore, work);
   work.row({"tier", "holds", "size", "rate", "devices", "headroom", "decided by", "next step"});
   for (const Tier& tier : tiers)
     work.row({tier.name, tier.holds, tier.size, tier.rates, tier.devices,
@@ -283,7 +302,8 @@ const Kind& cluster_kind() {
             field("objects_storage_price", &In::objects_storage_price,
                   "Price of a GB for a month."),
             field("objects_get_price", &In::objects_get_price, "Price of 1,000 reads.")},
-       .results = {"reads", "checkpoint", "cache_drives", "filesystem_targets", "goodput"}},
+       .results = {"reads", "checkpoint", "cache_drives", "filesystem_targets", "goodput",
+                   "goodput_without_caches"}},
       cluster);
   return kind;
 }

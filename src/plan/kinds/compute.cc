@@ -33,6 +33,16 @@ Result<const Device*> find_device(const std::vector<Device>& devices, std::strin
       fmt::format("from: there is no device \"{}\"; `stoker plan devices` lists them", name));
 }
 
+/// A value that was refused and that nobody typed: says where it is from.
+Status with_origin(const Status& status, const std::vector<Setting>& settings) {
+  const std::string_view message = status.message();
+  const std::string_view name = message.substr(0, message.find(':'));
+  const auto setting = std::ranges::find(settings, name, &Setting::name);
+  if (setting == settings.end() || setting->origin == "given") return status;
+  return {status.code(),
+          fmt::format("{} ({}){}", name, setting->origin, message.substr(name.size()))};
+}
+
 }  // namespace
 
 Result<Answer> compute(const Request& request) {
@@ -63,7 +73,9 @@ Result<Answer> compute(const Request& request) {
     STOKER_ASSIGN(const Device* const device, find_device(devices, name));
     add_device(*device, *kind, settings);
   }
-  return kind->run(settings);
+  Result<Answer> answer = kind->run(settings);
+  if (!answer.ok()) return with_origin(answer.status(), settings);
+  return answer;
 }
 
 }  // namespace stoker::plan

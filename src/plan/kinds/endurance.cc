@@ -56,7 +56,8 @@ const Kind& endurance_kind() {
                         "Rated endurance of one drive, in bytes: 700TB.")
                       .required(),
                   field("drives", &EnduranceInputs::drives, "Drives that share the writes evenly.")
-                      .otherwise("1"),
+                      .otherwise("1")
+                      .in(Range::whole),
                   field("capacity", &EnduranceInputs::capacity, "Capacity of one drive."),
                   field("used", &EnduranceInputs::used,
                         "Endurance that is used up now (\"Percentage Used\" of smartctl).")

@@ -43,7 +43,7 @@ const Kind& epoch_kind() {
                   field("dataset", &EpochInputs::dataset, "Bytes of all of them."),
                   field("time", &EpochInputs::time, "Time in which all are read once."),
                   field("rate", &EpochInputs::rate, "Rate at which they are read."),
-                  field("gpus", &EpochInputs::gpus, "GPUs that share the work.")},
+                  field("gpus", &EpochInputs::gpus, "GPUs that share the work.").in(Range::whole)},
        .results = {"needed", "gpu_rate", "epoch"}},
       epoch);
   return kind;

@@ -19,6 +19,14 @@ struct Model {
     return interval / (mtbf * lost * cycle);
   }
 
+  /// The logarithm of goodput without the factors that no interval changes, which are e^(-(restart
+  /// + unseen + stall) / mtbf): exact also where goodput itself is too small for a number.
+  double merit(Seconds interval) const {
+    const Seconds between = std::max(interval, unseen);
+    const double failed = -std::expm1((Seconds{0} - stall - between) / mtbf);
+    return std::log(interval / mtbf / failed) - between / mtbf;
+  }
+
   /// The interval of the greatest goodput, by golden section over its logarithm: goodput has one
   /// maximum. Not below `unseen`, where saves would wait for each other.
   Seconds best() const {
@@ -28,7 +36,7 @@ struct Model {
     for (int i = 0; i < 200; ++i) {
       const double left = high - ratio * (high - low);
       const double right = low + ratio * (high - low);
-      if (goodput(Seconds{std::exp(left)}) < goodput(Seconds{std::exp(right)}))
+      if (merit(Seconds{std::exp(left)}) < merit(Seconds{std::exp(right)}))
         low = left;
       else
         high = right;
@@ -142,7 +150,11 @@ const Kind& interval_kind() {
        .about =
            "The best training time between two saves: by Young, by Daly, and numerically; and "
            "the goodput, the share of time that is kept work. save and blocked are what the log "
-           "of a Checkpointer says: written in, and blocked.",
+           "of a Checkpointer says: written in, and blocked. Without failures of your own to "
+           "count, "
+           "begin with 50000h for each GPU: Llama 3 had 419 unexpected interruptions on 16,384 "
+           "GPUs "
+           "in 54 days.",
        .examples = {"--save 60s --mtbf 3h --restart 300s",
                     "--save 20s --blocked 0.3s --gpus 16384 --gpu-mtbf 50000h --step 5s",
                     "--save 60s --mtbf 3h --interval 2h --gpus 512 --price 3USD/h --plot "
@@ -153,7 +165,7 @@ const Kind& interval_kind() {
                   field("blocked", &IntervalInputs::blocked,
                         "Time for which a save stops the training (default: all of save)."),
                   field("mtbf", &IntervalInputs::mtbf, "Mean time between failures of the job."),
-                  field("gpus", &IntervalInputs::gpus, "GPUs of the job."),
+                  field("gpus", &IntervalInputs::gpus, "GPUs of the job.").in(Range::whole),
                   field("gpu_mtbf", &IntervalInputs::gpu_mtbf,
                         "Mean time between failures that one GPU, with its node, causes."),
                   field("restart", &IntervalInputs::restart,

@@ -6,6 +6,8 @@ namespace stoker::plan {
 namespace {
 
 Status compute(const ObjectsInputs& in, Working& work) {
+  if (*in.object > *in.dataset)
+    return refuse_field("object", "is larger than dataset, of which it is a part");
   if (*in.request > *in.object)
     return refuse_field("request", "is larger than object: a request reads a part of one object");
   const double objects =

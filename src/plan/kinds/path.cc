@@ -65,7 +65,9 @@ const Kind& path_kind() {
                     "--lanes 16 --from pcie-5.0 --from connectx-7-400g --storage-rate 40GB/s "
                     "--memory-rate 300GB/s"},
        .fields =
-           {field("lanes", &PathInputs::lanes, "PCIe lanes of the GPU.").otherwise("16"),
+           {field("lanes", &PathInputs::lanes, "PCIe lanes of the GPU.")
+                .otherwise("16")
+                .in(Range::whole),
             field("transfers", &PathInputs::transfers, "Transfers of a lane: 32e9/s.").required(),
             field("payload_bits", &PathInputs::payload_bits, "Bits of data in a frame.").required(),
             field("frame_bits", &PathInputs::frame_bits, "Bits of a frame.").required(),

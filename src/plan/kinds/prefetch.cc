@@ -42,9 +42,11 @@ const Kind& prefetch_kind() {
             field("batch", &PrefetchInputs::batch, "Samples of a batch.").required(),
             field("decoded", &PrefetchInputs::decoded, "Bytes of a decoded sample.").required(),
             field("workers", &PrefetchInputs::workers, "Workers that each read ahead (torch).")
-                .otherwise("1"),
+                .otherwise("1")
+                .in(Range::whole),
             field("processes", &PrefetchInputs::processes, "Processes of a node: one for each GPU.")
-                .otherwise("1"),
+                .otherwise("1")
+                .in(Range::whole),
             field("memory", &PrefetchInputs::memory, "Memory of the node.")},
        .results = {"total", "part"}},
       prefetch);

@@ -47,7 +47,7 @@ const Kind& read_kind() {
                     "--gpus 512 --batch 4 --sample 8KiB --step 2s",
                     "--gpus 8 --from mlperf-unet3d-h100 --fed 12GB/s"},
        .fields =
-           {field("gpus", &ReadInputs::gpus, "GPUs that read.").required(),
+           {field("gpus", &ReadInputs::gpus, "GPUs that read.").required().in(Range::whole),
             field("batch", &ReadInputs::batch, "Samples that each GPU takes in a step.").required(),
             field("sample", &ReadInputs::sample, "Bytes of a sample as it is stored.").required(),
             field("step", &ReadInputs::step, "Time of a training step.").required(),

@@ -38,7 +38,7 @@ const Kind& rule_kind() {
        .examples = {"--flops 16000TFLOP/s --read-rate 7GB/s",
                     "--gpus 8 --from h100-sxm --needed 1.33GB/s --read-rate 7GB/s"},
        .fields = {field("flops", &RuleInputs::flops, "Rate of one GPU, dense.").required(),
-                  field("gpus", &RuleInputs::gpus, "GPUs.").otherwise("1"),
+                  field("gpus", &RuleInputs::gpus, "GPUs.").otherwise("1").in(Range::whole),
                   field("read_rate", &RuleInputs::read_rate, "Read rate of one drive."),
                   field("needed", &RuleInputs::needed, "What the training really reads.")},
        .results = {"rule_rate", "drives", "drives_needed", "factor"}},

@@ -48,12 +48,14 @@ const Kind& share_kind() {
                     "--targets 40 --from lustre-oss-nvme --clients 100 --stripes 8 --nic-rate "
                     "50GB/s"},
        .fields =
-           {field("targets", &ShareInputs::targets, "Storage targets.").required(),
+           {field("targets", &ShareInputs::targets, "Storage targets.").required().in(Range::whole),
             field("target_rate", &ShareInputs::target_rate, "Rate of one target.").required(),
-            field("clients", &ShareInputs::clients, "Clients that are busy at once.").required(),
+            field("clients", &ShareInputs::clients, "Clients that are busy at once.")
+                .required()
+                .in(Range::whole),
             field("stripes", &ShareInputs::stripes, "Targets that a file is striped over.")
                 .otherwise("1")
-                .in(Range::above_one),
+                .in(Range::whole),
             field("nic_rate", &ShareInputs::nic_rate, "Rate of a client's network.")},
        .results = {"share", "one_file_share", "alone"}},
       share);

@@ -43,6 +43,8 @@ Status compute(const StallInputs& in, Working& work) {
   const Money idle = work.step("idle_per_day", "gpus * price * day * (1 - busy)",
                                *in.gpus * *in.price * kDay * (1 - in.busy->of_one));
   work.binds(fmt::format("{} a day are paid for GPUs that wait.", say(idle)));
+  work.change(fmt::format("GPUs that work 1 % more of the time waste {} less in a day.",
+                          say(*in.gpus * *in.price * kDay * 0.01)));
   if (in.busy_after)
     work.step("more_work", "busy_after / busy - 1",
               Share{in.busy_after->of_one / in.busy->of_one - 1},
@@ -61,17 +63,16 @@ const Kind& stall_kind() {
        .examples = {"--gpus 512 --price 3USD/h --stall 60s --stalls 4/h --time 7d",
                     "--price 80000USD/h --stall 4min --times 48",
                     "--gpus 512 --price 3USD/h --busy 80% --busy-after 95%"},
-       .fields = {field("gpus", &StallInputs::gpus, "GPUs that wait.").otherwise("1"),
-                  field("price", &StallInputs::price,
-                        "Price of one GPU, or of all if gpus is not given.")
-                      .required(),
-                  field("stall", &StallInputs::stall, "How long they wait each time."),
-                  field("times", &StallInputs::times, "How many times."),
-                  field("stalls", &StallInputs::stalls, "How often, instead: 4/h."),
-                  field("time", &StallInputs::time, "For how long they come that often."),
-                  field("busy", &StallInputs::busy,
-                        "Share of the time in which the GPUs work now."),
-                  field("busy_after", &StallInputs::busy_after, "The same after a change.")},
+       .fields =
+           {field("gpus", &StallInputs::gpus, "GPUs that wait.").otherwise("1").in(Range::whole),
+            field("price", &StallInputs::price, "Price of one GPU, or of all if gpus is not given.")
+                .required(),
+            field("stall", &StallInputs::stall, "How long they wait each time."),
+            field("times", &StallInputs::times, "How many times."),
+            field("stalls", &StallInputs::stalls, "How often, instead: 4/h."),
+            field("time", &StallInputs::time, "For how long they come that often."),
+            field("busy", &StallInputs::busy, "Share of the time in which the GPUs work now."),
+            field("busy_after", &StallInputs::busy_after, "The same after a change.")},
        .results = {"cost_of_one", "cost", "idle_per_day", "more_work"}},
       stall);
   return kind;

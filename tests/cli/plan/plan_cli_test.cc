@@ -35,6 +35,7 @@ struct Case {
 TEST(PlanCliTest, each_kind_prints_one_json_object_with_inputs_and_values) {
   const Case cases[] = {
       {"read --gpus 8 --batch 256 --sample 130KB --step 200ms", "needed", 1.3312e9},
+      {"read --gpus 1 --batch 400 --sample 114660.07B --step 0.224s", "needed", 204'750'125},
       {"epoch --samples 1e12 --sample 4B --time 30d --gpus 2000", "gpu_rate", 771.604938},
       {"checkpoint --parameters 70e9 --drives 8 --write-rate 6.5GB/s --interval 500s --links 8 "
        "--link-rate 55GB/s",
@@ -119,7 +120,7 @@ TEST(PlanCliTest, hostile_files_are_refused_at_once) {
   };
   refused(file_of(std::string(2 << 20, '#')), "WORKLOAD");
   refused(file_of(std::string(100'000, '[')), "line 1");
-  refused(file_of("gpus = {a={a={a={}}}}\n"), "line 1: expected a number");
+  refused(file_of("gpus = {a={a={a={}}}}\n"), "line 1: gpus: expected a number");
   refused(file_of("gpus = 8\n\xff\n"), "not UTF-8");
   refused(file_of("x = \"\x1b[31m\"\n"), "line 1: a control character");
 }
@@ -168,6 +169,8 @@ TEST(PlanCliTest, devices_are_listed_with_their_sources_and_extended_by_a_file) 
   const json first = json::parse(ran.out.substr(0, ran.out.find('\n')));
   EXPECT_EQ(first["name"], "mine");
   EXPECT_EQ(first["values"]["read_rate"], "1GB/s");
+  EXPECT_EQ(first["units"], "GB = 10^9 bytes, GiB = 2^30 bytes");
+  EXPECT_TRUE(plan("devices").out.starts_with("(GB = 10^9 bytes, GiB = 2^30 bytes)\n"));
   const Ran printed = plan("devices --print");
   std::ofstream(file) << printed.out;
   EXPECT_EQ(plan("devices --catalogue " + file).exit_code, 0);
