@@ -16,7 +16,7 @@ from stoker._checkpoint.settings import check_loader
 from stoker._checkpoint.state.modules import is_parts
 from stoker._checkpoint.state.nodes import TensorNode, decode_tree, manifest_path
 from stoker._checkpoint.state.parameters import ParameterNames
-from stoker._checkpoint.state.rank_states import Differs, identity_in, states_of, tree_of_all
+from stoker._checkpoint.state.rank_states import Differs, identity_in, states_of, tree_of_some
 from stoker._checkpoint.state.rng import RngStates, check_rng, load_rng, rng_of
 from stoker._checkpoint.state.values import is_fixed, parts_of
 from stoker._common.collector import paused_collector
@@ -69,26 +69,32 @@ class Wanted:
 
 def _saved_trees(
     checkpoint: _native.OpenCheckpoint, manifest: str, wanted: dict[str, Any], ranks: Ranks
-) -> dict[str, Any]:
-    """Returns the saved trees by name; None for those that are not wanted."""
+) -> tuple[dict[str, Any], set[str]]:
+    """Returns the saved trees by name, None for those not wanted, and the names to ask for.
+
+    Those are what this rank has saved, if as many ranks restore as have saved, otherwise all.
+    """
     trees = states_of(checkpoint, manifest)
     if not all(isinstance(tree, dict) and all(type(key) is str for key in tree) for tree in trees):
         raise corrupt_error(f"{manifest}: state: not trees by name", manifest, 0)
     is_own = len(trees) == ranks.world_size
+    own = ranks.rank if is_own else None
     identity = identity_in(checkpoint)
-    saved: dict[str, Any] = {name: None for tree in trees[:1] for name in tree}
+    saved: dict[str, Any] = {name: None for tree in trees for name in tree}
+    mine = set(trees[ranks.rank]) if is_own else set(saved)
     for name, have in wanted.items():
         if name not in saved:
             continue
-        copies = [tree[name] for tree in trees if name in tree]
-        if len(copies) < len(trees):
-            own = trees[ranks.rank].get(name) if is_own else None
-            saved[name] = Differs(len(trees)) if own is None else own
-        elif isinstance(have, RngStates):
-            saved[name] = copies[ranks.rank] if is_own else rng_of(copies, ranks.rank)
+        held = {rank: tree[name] for rank, tree in enumerate(trees) if name in tree}
+        if not isinstance(have, RngStates):
+            saved[name] = tree_of_some(held, identity, own, len(trees), have)
+        elif own in held:
+            saved[name] = held[own]
+        elif len(held) == len(trees):
+            saved[name] = rng_of(list(held.values()), ranks.rank)
         else:
-            saved[name] = tree_of_all(copies, identity, ranks.rank if is_own else None, have)
-    return saved
+            saved[name] = Differs(len(trees))
+    return saved, mine
 
 
 class Attempt:
@@ -105,7 +111,7 @@ class Attempt:
         self._wanted = wanted
         self._keyed: dict[str, Any] = {}  # trees, by the names of parameters
         source = f"step {checkpoint.step}"
-        self._saved = _saved_trees(checkpoint, manifest, wanted.trees, ranks)
+        self._saved, self._mine = _saved_trees(checkpoint, manifest, wanted.trees, ranks)
         self._cursor = decode_tree(checkpoint.cursor, "the loader's state", manifest)
         parameters = ParameterNames(wanted.trees)
         self._fit = TreeFit(
@@ -256,7 +262,7 @@ class Attempt:
                 _log.info("step %d: strict=False, %s: %s%s", self._step, what, told, more)
 
     def _tell_left_out(self) -> None:
-        left_out = [name for name in self._saved if name not in self._wanted.trees]
+        left_out = [name for name in self._saved if name in self._mine - self._wanted.trees.keys()]
         if left_out:
             _log.warning(
                 "step %d has trees that restore() was not asked for: %s; pass them, or "

@@ -75,6 +75,7 @@ class ParameterNames:
 
 def _parameters_in(value: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
     if is_module(value):
+        _reshard(value)
         found = dict(value.named_parameters(remove_duplicate=False))
         for name, bare in bare_names(value, found).items():
             yield f"{path}.{bare}", found[name]
@@ -90,6 +91,19 @@ def _parameters_in(value: Any, path: str, depth: int) -> Iterator[tuple[str, Any
         is_one = depth == 1 and is_parts(value)  # the parts of one model share their names
         for number, item in enumerate(value):
             yield from _parameters_in(item, path if is_one else f"{path}.{number}", depth + 1)
+
+
+def _reshard(module: Any) -> None:
+    """Has FSDP2 put back the parameters that optimizers have, as ``state_dict()`` does.
+
+    After a forward pass without a backward pass, such as an evaluation, modules may still have the
+    whole parameters, which are other objects.
+    """
+    kind = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", None)
+    if kind is not None:
+        for part in module.modules():
+            if isinstance(part, kind):
+                part.reshard()
 
 
 def numbers_in(state: Any, kind: type) -> list[Any] | None:

@@ -84,6 +84,13 @@ def tree_of_all(
     return _merge(dict(enumerate(trees)), identity, own, len(trees), have)
 
 
+def tree_of_some(
+    held: dict[int, Any], identity: Identity, own: int | None, count: int, have: Any
+) -> Any:
+    """Likewise, of ``count`` ranks of which some have saved such a tree: it is that of all."""
+    return _merge(held, identity, own, count, have)
+
+
 def _merge(
     held: dict[int, Any], identity: Identity, own: int | None, count: int, have: Any = None
 ) -> Any:

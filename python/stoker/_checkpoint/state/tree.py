@@ -101,6 +101,7 @@ class TreeEncoder:
         self._arrays = arrays
         self._is_per_rank = False  # while in a PerRank
         self._others: set[int] = set()  # addresses of buffers that another rank saves
+        self._stored_there: set[str] = set()  # their names
         self._keys = keys
         self._parameters = parameters
         self._is_trainable_only = is_trainable_only
@@ -214,6 +215,12 @@ class TreeEncoder:
 
     def _module(self, parts: Any, path: str, name: str, depth: int) -> Any:
         self._others = set().union(*map(buffers_of_others, parts))
+        try:
+            return self._module_state(parts, path, name, depth)
+        finally:
+            self._others = set()
+
+    def _module_state(self, parts: Any, path: str, name: str, depth: int) -> Any:
         state = bare_state(parts[0]) if len(parts) == 1 else merged_state(parts, path)
         if not self._is_trainable_only or not isinstance(state, dict):
             return self.node(state, path, name, depth)
@@ -281,13 +288,15 @@ class TreeEncoder:
         """Returns the node of an array or a tensor, which is collected unless it is known."""
         # Some devices have no addresses, and an empty tensor has no memory.
         has_place = memory.address != 0 and 0 not in memory.shape
-        if has_place and memory.address in self._others:
-            return _leaf(value, checked_text(name, name), memory)
         key = memory.key if has_place else (id(value),)
         if not has_place:
             self._placeless.append(value)  # so that no other object gets its id
         stored = self._names.get(key)
-        if stored is None:
+        if stored is None and has_place and memory.address in self._others:
+            # By the rank that saves it, which meets the same places in the same order.
+            stored = self._names[key] = self._unused(name)
+            self._stored_there.add(stored)
+        elif stored is None:
             stored = self._names[key] = self._add(memory, name)
         return _leaf(value, stored, memory)
 
@@ -326,11 +335,15 @@ class TreeEncoder:
         assert memory is not None
         return memory
 
-    def _add(self, memory: Memory, name: str) -> str:
+    def _unused(self, name: str) -> str:
         stored, number = checked_text(name, name), 1
-        while stored in self.tensors:  # a key with a dot, or both 1 and "1"
-            number += 1
+        while stored in self.tensors or stored in self._stored_there:
+            number += 1  # a key with a dot, or both 1 and "1"
             stored = f"{name}~{number}"
+        return stored
+
+    def _add(self, memory: Memory, name: str) -> str:
+        stored = self._unused(name)
         self.tensors[stored] = memory.to_save(self._has_cuda)
         if self._is_per_rank:
             self.per_rank.add(stored)

@@ -32,6 +32,18 @@ model.module.running_mean.fill_(7)
 saver.restore(1, model=model)
 assert torch.equal(model.module.running_mean, means[0])
 
+# One buffer of two modules, which is in another tree as well.
+mask = torch.zeros(3)
+masked = torch.nn.ModuleDict({"a": torch.nn.Linear(3, 3), "b": torch.nn.Linear(3, 3)})
+for part in masked.values():
+    part.register_buffer("mask", mask)
+masked = DistributedDataParallel(masked)
+mask.fill_(rank + 1)
+saver.save(17, model=masked, own={"mask": mask}).wait()
+mask.fill_(7)
+saver.restore(17, model=masked, own={"mask": mask})
+assert mask.tolist() == [1] * 3
+
 # Without the broadcast, they belong to the ranks.
 apart = DistributedDataParallel(torch.nn.BatchNorm1d(3), broadcast_buffers=False)
 apart.module.running_mean.fill_(rank)
@@ -119,6 +131,20 @@ for _ in range(3):
     assert train(model, optimizer) == train(empty, again)
 for one, other in zip(model.parameters(), empty.parameters(), strict=True):
     assert torch.equal(one.to_local(), other.to_local())
+
+# After an evaluation FSDP2 may still have whole parameters, which no optimizer has.
+model, optimizer = build("cpu")
+train(model, optimizer)
+moments = optimizer.state[model[2].weight]["exp_avg"].to_local().clone()
+with torch.no_grad():
+    model(torch.ones(4, 6))
+assert not isinstance(model[2].weight, DTensor)
+saver.save(18, optimizer=optimizer, model=model).wait()
+fresh, again = build("cpu")
+with torch.no_grad():
+    fresh(torch.ones(4, 6))
+saver.restore(18, optimizer=again, model=fresh)
+assert torch.equal(again.state[fresh[2].weight]["exp_avg"].to_local(), moments)
 
 # A parameter without elements, and its optimizer.
 class Hollow(torch.nn.Module):
@@ -274,6 +300,7 @@ def test_what_torch_distributes_is_saved_once_and_restored(tmp_path: Path) -> No
     assert out.count("all is well") == 2
     buffers = stoker.load(run / "step-000000000001")
     assert "model.running_mean" in buffers, "one for all ranks"
+    assert "optimizer.state.model.2.weight.exp_avg" in stoker.load(run / "step-000000000018")
     apart = stoker.load(run / "step-000000000002")
     assert apart["rank-00001.model.running_mean"][...].tolist() == [1, 1, 1]
     tensors = stoker.load(run / "step-000000000003")
@@ -282,7 +309,7 @@ def test_what_torch_distributes_is_saved_once_and_restored(tmp_path: Path) -> No
     placed = stoker.load(run / "step-000000000005")["state.w"][...]
     assert placed.reshape(-1).tolist() == list(range(12))
     with stoker.Checkpointer(run, rank=0, world_size=1) as saver:
-        assert saver.steps() == [1, 2, 3, 5, 7, 9, 11, 12, 13, 14, 15, 16]
+        assert sorted(saver.steps()) == [1, 2, 3, 5, 7, 9, 11, 12, 13, 14, 15, 16, 17, 18]
     inner = stoker.load(run / "step-000000000012")
     names = [f"rank-0000{rank}.state.own.{name}" for rank in (0, 1) for name in ("scale", "values")]
     names += ["state.same.scale", "state.same.values"]

@@ -255,6 +255,40 @@ def test_a_state_that_rank_0_alone_has_is_for_all(tmp_path: Path, ranks: Any, on
         on_all(group, "saver.close()")
 
 
+def test_a_tree_that_only_some_ranks_have_is_restored_by_all_that_ask(
+    tmp_path: Path, ranks: Any, on_all: Any
+) -> None:
+    """As stages of a pipeline that are saved under names of their own."""
+    program = """
+import logging
+import torch
+lines = []
+class Lines(logging.Handler):
+    def emit(self, record):
+        lines.append(record.getMessage())
+logging.getLogger("stoker").addHandler(Lines(logging.WARNING))
+def make(number): return torch.nn.ParameterDict({"w": torch.full((3,), float(number))})
+def values(**trees): saver.restore(**trees); return [t["w"][0].item() for t in trees.values()]
+"""
+    with ranks(tmp_path, 2) as group:
+        on_all(group, program)
+        on_all(group, _SAVE.format(1, "**{f'stage{rank}': make(rank + 1)}"))
+        mine = "result = values(**{f'stage{rank}': make(0)})"
+        assert on_all(group, mine) == [[1], [2]]
+        assert on_all(group, "result = lines") == [[], []], "nobody was asked for another's"
+        both = "result = values(stage0=make(0), stage1=make(0))"
+        assert on_all(group, both) == [[1, 2]] * 2
+        for said in on_all(group, "values(stage2={})"):
+            assert "has no tree 'stage2'; it has stage0, stage1" in said
+        on_all(group, "saver.close()")
+    with ranks(tmp_path, 1) as group:
+        on_all(group, program)
+        assert on_all(group, both) == [[1, 2]]
+        on_all(group, "values(stage1=make(0))")
+        assert "was not asked for: stage0" in on_all(group, "result = lines")[0][0]
+        on_all(group, "saver.close()")
+
+
 def test_an_empty_dict_of_one_rank_stays_where_it_is_meant(
     tmp_path: Path, ranks: Any, on_all: Any
 ) -> None:
