@@ -63,7 +63,7 @@ def test_every_block_of_code_is_run_by_a_test() -> None:
         "docs/checkpoints.md": ("test_checkpoint_docs.py", {"python"}),
         "docs/cpp.md": ("docs.cpp_page_runs in tests/api, tests/install", {"cpp", "cmake"}),
         "docs/data.md": ("test_data_docs.py", {"sh", "python"}),
-        "docs/dcp.md": ("test_dcp_docs.py", {"sh", "python"}),
+        "docs/dcp.md": ("test_dcp_docs.py and tests/interop/frameworks", {"sh", "python"}),
         "docs/doctor.md": ("test_command_docs.py", {"sh"}),
         "docs/frameworks.md": ("tests/interop/frameworks", {"sh", "python"}),
         "docs/measuring.md": ("test_command_docs.py", {"sh", "python"}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Any
 
@@ -9,17 +10,21 @@ from stoker._checkpoint.checkpointer import Checkpointer
 from stoker._checkpoint.restored import Restored
 from stoker._frameworks import lightning_package
 
+_log = logging.getLogger("stoker")
 _REFUSED = {
     "FSDPStrategy": "use ModelParallelStrategy, which is FSDP2",
     "DeepSpeedStrategy": "it writes its own checkpoints",
 }
 
 
-class CheckpointerCallback(lightning_package.Callback):
+class CheckpointerCallback(lightning_package.Checkpoint):
     """Saves every so often through a ``stoker.Checkpointer``, and resumes when ``fit`` begins.
 
     >>> saves = stoker.lightning.CheckpointerCallback("run", every_n_train_steps=1000, keep_last=3)
-    >>> trainer = lightning.Trainer(callbacks=[saves], enable_checkpointing=False)
+    >>> trainer = lightning.Trainer(callbacks=[saves])
+
+    For Lightning it is a checkpoint callback: it comes after all others, wherever it is listed, and
+    no ModelCheckpoint is added.
 
     The training continues while a save is written. Parameters that are sharded, as by
     ``ModelParallelStrategy``, are saved by each rank, and restored by any number of ranks. Saved
@@ -37,6 +42,8 @@ class CheckpointerCallback(lightning_package.Callback):
         saver: The Checkpointer, during ``fit``.
         restored: What ``fit`` has restored; None if there was nothing.
     """
+
+    best_model_path = ""  # for Lightning, which says then that there is no `ckpt_path="best"`
 
     def __init__(
         self,
@@ -66,6 +73,8 @@ class CheckpointerCallback(lightning_package.Callback):
                 f"ckpt_path={trainer.ckpt_path!r}: this callback restores from {self._path}; leave "
                 "ckpt_path out of fit(), or the callback out of the Trainer"
             )
+        if uncalled := _with_hooks([*trainer.callbacks, pl_module, trainer.datamodule]):
+            _log.warning("not called, so what it adds is not saved: %s", ", ".join(uncalled))
         self.saver = Checkpointer(self._path, **self._settings)
         trees = _trees_of(trainer, pl_module)
         self.restored = self.saver.restore(partial=True, **{**trees, "lightning": None})
@@ -105,6 +114,14 @@ class CheckpointerCallback(lightning_package.Callback):
         rest = _rest_of(trainer) if trainer.global_rank == 0 else {}  # rank 0's counts for all
         trees = _trees_of(trainer, pl_module)
         self.saver.save(trainer.global_step, rng=True, lightning=rest, **trees)
+
+
+def _with_hooks(objects: list[Any]) -> list[str]:
+    """Returns the hooks that would add to a checkpoint of Lightning: EMA.on_save_checkpoint()."""
+    hooks = (getattr(one, "on_save_checkpoint", None) for one in objects)
+    names = (getattr(hook, "__qualname__", "") for hook in hooks)
+    empty = ("", "Callback.on_save_checkpoint", "CheckpointHooks.on_save_checkpoint")
+    return [f"{name}()" for name in names if name not in empty]
 
 
 def _trees_of(trainer: Any, pl_module: Any) -> dict[str, Any]:

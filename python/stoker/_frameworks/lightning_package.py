@@ -20,4 +20,6 @@ def _first_of(names: tuple[str, ...]) -> Any:
 
 
 CheckpointIO: Any = _first_of(("lightning.fabric.plugins", "lightning_fabric.plugins")).CheckpointIO
-Callback: Any = _first_of(("lightning.pytorch.callbacks", "pytorch_lightning.callbacks")).Callback
+Checkpoint: Any = _first_of(
+    ("lightning.pytorch.callbacks", "pytorch_lightning.callbacks")
+).Checkpoint

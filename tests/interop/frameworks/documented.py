@@ -1,4 +1,4 @@
-"""Runs the programs of docs/frameworks.md, kills them, and compares what they have computed."""
+"""Runs the programs of docs/frameworks.md and docs/dcp.md, kills them, and compares what they have computed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from typing import Any
 PAGE = Path(__file__).parents[3] / "docs" / "frameworks.md"
 
 
-def programs() -> dict[str, str]:
-    """The blocks that begin with the name of a file, by that name."""
-    found = re.findall(r"```python\n(# (\w+\.py).*?)```", PAGE.read_text(), re.DOTALL)
+def programs(page: Path = PAGE) -> dict[str, str]:
+    """The blocks of a page that begin with the name of a file, by that name."""
+    found = re.findall(r"```python\n(# (\w+\.py).*?)```", page.read_text(), re.DOTALL)
     return {name: text for text, name in found}
 
 
@@ -96,6 +96,8 @@ def main() -> None:
     lines: list[str] = []
 
     def after_step(optimizer: Any, *_: Any) -> None:
+        if all(group["lr"] == 0 for group in optimizer.param_groups):
+            return  # get_state_dict() of torch: a step that only makes the optimizer's state
         digest = hashlib.sha256()
         for group in optimizer.param_groups:
             for one in group["params"]:

@@ -1,4 +1,4 @@
-"""The programs of docs/frameworks.md are killed and resume, each in the framework that it is for.
+"""The documented programs are killed and resume, each in the framework that it is for.
 
 Run in the environment of peers/requirements.txt, with the package on PYTHONPATH.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("stoker", reason="the package is not built, or not on PYTHONPATH")
-from documented import check_resumes, commands_with, programs, run
+from documented import PAGE, check_resumes, commands_with, programs, run
 
 # The program; ranks under torchrun; the step in which it is killed; the step that must be saved.
 PROGRAMS = {
@@ -24,6 +24,17 @@ PROGRAMS = {
     "accelerated.py": ("accelerate", 0, 47, 40),
     "accelerated_state.py": ("accelerate", 0, 47, 45),
 }
+
+
+def test_ranks_that_save_by_torchs_own_calls_resume_and_so_does_one(tmp_path: Path) -> None:
+    """dcp.async_save and dcp.load, with the loader in the state."""
+    pytest.importorskip("torch.distributed.fsdp")
+    text = programs(PAGE.with_name("dcp.md"))["resume.py"]
+    check_resumes("resume.py", tmp_path, ranks=2, kill_at=47, saved=40, text=text)
+    folder = tmp_path / "run"
+    for step in (55, 60):
+        shutil.rmtree(folder / "run" / f"step-{step:012}")
+    assert len(run("resume.py", folder, ranks=1, text=text)) == 60 - 50
 
 
 def test_ranks_of_ddp_resume_what_rank_0_has_saved(tmp_path: Path) -> None:

@@ -211,11 +211,10 @@ def test_a_damaged_checkpoint_raises_and_can_be_replaced(tmp_path: Path) -> None
 # The callback:
 
 
-def fit_with_callback(folder: Path, epochs: int, **options: Any) -> Any:
-    """The callback of a finished run."""
+def fit_with_callback(folder: Path, epochs: int, *others: Any, **options: Any) -> Any:
+    """The callback of a finished run, which is listed before others."""
     callback = saves.CheckpointerCallback(folder, every_n_train_steps=2, **options)
-    limits = {"max_epochs": epochs, "enable_checkpointing": False}
-    trainer = lightning.Trainer(callbacks=[callback], **limits, **QUIET)
+    trainer = lightning.Trainer(callbacks=[callback, *others], max_epochs=epochs, **QUIET)
     trainer.fit(Model())
     return callback
 
@@ -229,6 +228,47 @@ def test_the_callback_passes_over_damage_and_saves_the_last_step(tmp_path: Path)
     assert again.restored == 8
     with stoker.Checkpointer(tmp_path) as saver:
         assert saver.latest == 12
+
+
+class Counter(lightning.Callback):
+    """Counts batches, as an average of the weights does."""
+
+    count = 0
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        """One more."""
+        self.count += 1
+
+    def state_dict(self) -> dict[str, Any]:
+        """The count."""
+        return {"count": self.count}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """The count."""
+        self.count = state_dict["count"]
+
+
+def test_the_callback_saves_after_all_others_and_in_place_of_lightning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for epochs in (2, 3):
+        counter = Counter()
+        fit_with_callback(tmp_path / "run", epochs, counter)
+        assert counter.count == 3 * epochs
+    for step in (2, 4, 6, 8, 9):
+        states = stoker.load(tmp_path / "run" / str(step)).state["lightning"]["callbacks"]
+        assert states["Counter"] == {"count": step}
+    assert names(tmp_path) == ["run"]
+
+
+def test_what_the_callback_does_not_save_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fit_with_callback(tmp_path, 1)
+    assert "not called" not in caplog.text
+    fit_with_callback(tmp_path, 2, lightning.callbacks.WeightAveraging())
+    assert "what it adds is not saved: WeightAveraging.on_save_checkpoint()" in caplog.text
 
 
 def test_the_callback_refuses_what_it_cannot_do(tmp_path: Path) -> None:
