@@ -183,6 +183,10 @@ struct HttpOptions {
   std::chrono::nanoseconds connect_timeout = std::chrono::seconds(5);
   /// A transfer that moves less than 1 KiB per second for so long is tried again.
   std::chrono::nanoseconds stall_timeout = std::chrono::seconds(10);
+  /// A range that has not arrived after so long is asked for once more, on another connection, and
+  /// the first answer counts. Up to 2 % of the requests, and five more. 0: never. Each needs memory
+  /// for its range.
+  std::chrono::nanoseconds hedge_after = std::chrono::nanoseconds(0);
   std::uint32_t attempts_max = 10;   ///< Of one request.
   std::uint32_t requests_max = 256;  ///< In flight, of all threads that use the store.
 

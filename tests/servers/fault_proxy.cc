@@ -174,6 +174,7 @@ void FaultProxy::answer(int client, const ProxiedRequest& request, const Fault& 
     return;
   }
   const std::string reply = ask_server(request, fault);
+  if (fault.hold) fault.hold();
   if (fault.kind == Kind::lose_reply || reply.empty()) return reset(client);
   const std::size_t end = reply.find("\r\n\r\n") + 4;
   std::string head = reply.substr(0, end);

@@ -42,6 +42,8 @@ struct Fault {
   int status = 200;
   std::string headers = {};  ///< Lines with "\r\n".
   std::string body = {};
+  /// Called before the answer is sent; what it waits for must come before the proxy ends.
+  std::function<void()> hold = {};
 };
 
 /// Asked for each request, with its number from 0, on the thread of its connection.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
+#include <span>
 #include <utility>
 
 #include "store/http/curl_handle.h"
@@ -12,6 +14,22 @@ namespace stoker {
 
 using namespace std::chrono_literals;
 
+/// A request that is in flight, or is not.
+struct HttpSession::Attempt {
+  CurlHandle easy;  ///< Null while it is not in flight.
+  CurlHeaders headers;
+  HttpRequest request;
+  HttpAnswer answer;
+};
+
+/// A second attempt of a ranged read, beside the one that is late. It has memory of its own: the
+/// other one writes to that of the caller meanwhile.
+struct HttpSession::Hedge {
+  std::vector<std::byte> bytes;
+  WantedRange range;
+  Attempt attempt;
+};
+
 /// A call, and its present attempt if one is in flight.
 struct HttpSession::Active {
   HttpCall* call = nullptr;  ///< Null once it is finished.
@@ -20,13 +38,14 @@ struct HttpSession::Active {
   Deadline begin_at;  ///< Of the next attempt, while none is in flight.
   bool is_retry = false;
 
-  CurlHandle easy;  ///< Null while no attempt is in flight.
-  CurlHeaders headers;
-  HttpRequest request;
-  HttpAnswer answer;
+  Attempt attempt;
   /// The stall clock: what had moved, and when.
   std::uint64_t moved_bytes = 0;
   Deadline moved_at;
+
+  Deadline hedge_at = Deadline::max();  ///< If the attempt has not finished until then.
+  bool is_hedged = false;
+  std::unique_ptr<Hedge> hedge;  ///< Null unless one is in flight.
 };
 
 struct HttpSession::Handles {
@@ -53,8 +72,7 @@ Result<std::unique_ptr<HttpSession>> HttpSession::make(HttpShared& shared) {
 }
 
 HttpSession::~HttpSession() {
-  for (const std::unique_ptr<Active>& active : active_)
-    if (active->easy) detach(*active);
+  for (const std::unique_ptr<Active>& active : active_) detach_all(*active);
   handles_->idle.clear();
   if (handles_->multi != nullptr) curl_multi_cleanup(handles_->multi);
 }
@@ -80,7 +98,7 @@ void HttpSession::stop(HttpCall& call) {
   const auto found =
       std::ranges::find(active_, &call, [](const auto& active) { return active->call; });
   if (found == active_.end()) return;
-  if ((*found)->easy) detach(**found);
+  detach_all(**found);
   active_.erase(found);
 }
 
@@ -118,10 +136,12 @@ void HttpSession::move(Deadline now) {
     for (const std::unique_ptr<Active>& active : active_) {
       active->deadline += now - polled_;
       active->moved_at += now - polled_;
+      if (active->hedge_at != Deadline::max()) active->hedge_at += now - polled_;
     }
   }
   polled_ = now;
   begin_attempts(now);
+  begin_hedges(now);
   int running = 0;
   curl_multi_perform(handles_->multi, &running);
   take_messages();
@@ -131,9 +151,9 @@ void HttpSession::move(Deadline now) {
 
 void HttpSession::begin_attempts(Deadline now) {
   bool has_others =
-      std::ranges::any_of(active_, [](const auto& each) { return each->easy != nullptr; });
+      std::ranges::any_of(active_, [](const auto& each) { return each->attempt.easy != nullptr; });
   for (const std::unique_ptr<Active>& active : active_) {
-    if (active->call == nullptr || active->easy || active->begin_at > now) continue;
+    if (active->call == nullptr || active->attempt.easy || active->begin_at > now) continue;
     if (!shared_.admission.try_enter(has_others)) return;
     if (active->is_retry && !shared_.budget.try_take(now)) {
       constexpr nanoseconds kAskAgain = 100ms;
@@ -142,49 +162,92 @@ void HttpSession::begin_attempts(Deadline now) {
       continue;
     }
     begin_attempt(*active, now);
-    has_others |= active->easy != nullptr;
+    has_others |= active->attempt.easy != nullptr;
   }
 }
 
 void HttpSession::begin_attempt(Active& active, Deadline now) {
   HttpCall& call = *active.call;
-  active.answer = HttpAnswer(call.range ? &*call.range : nullptr);
   active.moved_bytes = 0;
   active.moved_at = now;
-  Result<HttpRequest> request = shared_.protocol.make_request(call);
-  if (!request.ok()) {
-    shared_.admission.leave();
-    finish(active, request.status());
+  if (Status begun = send(active, active.attempt, call.range ? &*call.range : nullptr);
+      !begun.ok()) {
+    finish(active, std::move(begun));
     return;
   }
-  active.request = *std::move(request);
-  active.headers = make_headers(active.request);
-  if (handles_->idle.empty()) {
-    active.easy.reset(curl_easy_init());
-  } else {
-    active.easy = std::move(handles_->idle.back());
-    handles_->idle.pop_back();
+  if (++call.attempt_count == 1) {
+    shared_.budget.earn_request();
+    shared_.hedges.earn_request();
   }
-  const bool is_ready =
-      set_up(active.easy.get(), shared_.options, handles_->ca_file, active.request, active.headers,
-             active.answer, call.range ? call.range->size_bytes : 0) &&
-      curl_easy_setopt(active.easy.get(), CURLOPT_PRIVATE, &active) == CURLE_OK &&
-      curl_multi_add_handle(handles_->multi, active.easy.get()) == CURLM_OK;
-  if (!is_ready) {
-    active.easy.reset();
-    shared_.admission.leave();
-    finish(active, {Code::io_error, "libcurl refuses the request", EIO});
-    return;
-  }
-  if (++call.attempt_count == 1) shared_.budget.earn_request();
+  const bool may_hedge = call.range && !active.is_hedged;
+  if (may_hedge && shared_.options.hedge_after > nanoseconds(0))
+    active.hedge_at = deadline_after(shared_.options.hedge_after, now);
 }
 
-void HttpSession::detach(Active& active) {
-  curl_multi_remove_handle(handles_->multi, active.easy.get());
-  curl_easy_reset(active.easy.get());
-  handles_->idle.push_back(std::move(active.easy));
-  active.headers.reset();
+/// Sends late reads once more, on other connections. A read is hedged once, and only if the limits
+/// for the load allow it: a server that is slow for all must not get twice the work.
+void HttpSession::begin_hedges(Deadline now) {
+  for (const std::unique_ptr<Active>& active : active_) {
+    if (active->call == nullptr || !active->attempt.easy || active->hedge_at > now) continue;
+    active->hedge_at = Deadline::max();
+    active->is_hedged = true;
+    if (!shared_.admission.try_enter(true)) continue;
+    if (!shared_.hedges.try_take(now)) {
+      shared_.admission.leave();
+      continue;
+    }
+    auto hedge = std::make_unique<Hedge>();
+    hedge->range = *active->call->range;
+    hedge->bytes.resize(hedge->range.size_bytes);
+    hedge->range.into = {hedge->bytes};
+    // If it cannot be sent, the read waits for its attempt alone.
+    if (send(*active, hedge->attempt, &hedge->range).ok()) active->hedge = std::move(hedge);
+  }
+}
+
+/// Sends what a call means, after it was admitted. Leaves again if it fails.
+Status HttpSession::send(Active& active, Attempt& attempt, const WantedRange* range) {
+  attempt.answer = HttpAnswer(range);
+  Result<HttpRequest> request = shared_.protocol.make_request(*active.call);
+  if (!request.ok()) {
+    shared_.admission.leave();
+    return request.status();
+  }
+  attempt.request = *std::move(request);
+  attempt.headers = make_headers(attempt.request);
+  if (handles_->idle.empty()) {
+    attempt.easy.reset(curl_easy_init());
+  } else {
+    attempt.easy = std::move(handles_->idle.back());
+    handles_->idle.pop_back();
+  }
+  const bool is_hedge = &attempt != &active.attempt;
+  const bool is_ready =
+      set_up(attempt.easy.get(), shared_.options, handles_->ca_file, attempt.request,
+             attempt.headers, attempt.answer, range == nullptr ? 0 : range->size_bytes) &&
+      curl_easy_setopt(attempt.easy.get(), CURLOPT_FRESH_CONNECT, is_hedge ? 1L : 0L) == CURLE_OK &&
+      curl_easy_setopt(attempt.easy.get(), CURLOPT_PRIVATE, &active) == CURLE_OK &&
+      curl_multi_add_handle(handles_->multi, attempt.easy.get()) == CURLM_OK;
+  if (is_ready) return {};
+  attempt.easy.reset();
   shared_.admission.leave();
+  return {Code::io_error, "libcurl refuses the request", EIO};
+}
+
+/// Ends an attempt: from now on, nothing is written to its memory.
+void HttpSession::detach(Attempt& attempt) {
+  if (!attempt.easy) return;
+  curl_multi_remove_handle(handles_->multi, attempt.easy.get());
+  curl_easy_reset(attempt.easy.get());
+  handles_->idle.push_back(std::move(attempt.easy));
+  attempt.headers.reset();
+  shared_.admission.leave();
+}
+
+void HttpSession::detach_all(Active& active) {
+  detach(active.attempt);
+  if (active.hedge) detach(active.hedge->attempt);
+  active.hedge.reset();
 }
 
 void HttpSession::take_messages() {
@@ -194,14 +257,40 @@ void HttpSession::take_messages() {
     Active* active = nullptr;
     const CURLcode code = message->data.result;
     curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &active);
-    detach(*active);
-    end_attempt(*active, outcome(*active, code));
+    if (active->hedge && active->hedge->attempt.easy.get() == message->easy_handle) {
+      end_hedge(*active, code);
+      continue;
+    }
+    detach(active->attempt);
+    end_attempt(*active, outcome(*active, active->attempt, code));
   }
 }
 
+/// Takes the bytes of a hedge that has come first. One that has failed changes nothing.
+void HttpSession::end_hedge(Active& active, int curl_code) {
+  detach(active.hedge->attempt);
+  const std::unique_ptr<Hedge> hedge = std::move(active.hedge);
+  HttpCall& call = *active.call;
+  const HttpAnswer& answer = hedge->attempt.answer;
+  if (curl_code != CURLE_OK || !hedge->attempt.answer.check_end().ok() || !answer.is_success()) {
+    const int status = answer.response().status;
+    if (status == 503 || status == 429) shared_.admission.throttled(Clock::now());
+    return;
+  }
+  detach(active.attempt);  // before its memory is written
+  std::span<const std::byte> rest = hedge->bytes;
+  for (const std::span<std::byte> piece : call.range->into) {
+    std::ranges::copy(rest.first(piece.size()), piece.begin());
+    rest = rest.subspan(piece.size());
+  }
+  shared_.admission.succeeded();
+  call.response = hedge->attempt.answer.take_response();
+  finish(active, {});
+}
+
 /// Says what an attempt that has ended means.
-Verdict HttpSession::outcome(Active& active, int curl_code) {
-  HttpAnswer& answer = active.answer;
+Verdict HttpSession::outcome(Active& active, Attempt& attempt, int curl_code) {
+  HttpAnswer& answer = attempt.answer;
   const auto code = static_cast<CURLcode>(curl_code);
   // A failure whose body is too long is still a failure of that kind.
   if (!answer.refused().ok() && (answer.is_success() || answer.response().status == 0))
@@ -241,7 +330,7 @@ void HttpSession::end_attempt(Active& active, Verdict verdict) {
     }
   }
   if (verdict.status.ok()) shared_.admission.succeeded();
-  call.response = active.answer.take_response();
+  call.response = active.attempt.answer.take_response();
   finish(active, std::move(verdict.status));
 }
 
@@ -250,9 +339,9 @@ void HttpSession::watch_clocks(Deadline now) {
   for (const std::unique_ptr<Active>& active : active_) {
     if (active->call == nullptr) continue;
     const bool is_late = now >= active->deadline;
-    if (!is_late && !(active->easy && has_stalled(*active, now))) continue;
-    if (active->easy) {
-      detach(*active);
+    if (!is_late && !(active->attempt.easy && has_stalled(*active, now))) continue;
+    if (active->attempt.easy) {
+      detach(active->attempt);
       active->call->may_have_arrived = true;
     }
     if (!is_late) {
@@ -273,8 +362,8 @@ bool HttpSession::has_stalled(Active& active, Deadline now) const {
   constexpr double kBytesPerSecondMin = 1024;
   if (now - active.moved_at < shared_.options.stall_timeout) return false;
   curl_off_t sent = 0;
-  curl_easy_getinfo(active.easy.get(), CURLINFO_SIZE_UPLOAD_T, &sent);
-  const std::uint64_t moved = active.answer.body_bytes() + static_cast<std::uint64_t>(sent);
+  curl_easy_getinfo(active.attempt.easy.get(), CURLINFO_SIZE_UPLOAD_T, &sent);
+  const std::uint64_t moved = active.attempt.answer.body_bytes() + static_cast<std::uint64_t>(sent);
   const double seconds = std::chrono::duration<double>(now - active.moved_at).count();
   const auto since = static_cast<double>(moved - active.moved_bytes);
   active.moved_at = now;
@@ -284,6 +373,7 @@ bool HttpSession::has_stalled(Active& active, Deadline now) const {
 
 /// Gives a call back to the caller, with the object and the number of attempts in its message.
 void HttpSession::finish(Active& active, Status status) {
+  detach_all(active);
   HttpCall& call = *std::exchange(active.call, nullptr);
   if (!status.ok()) {
     std::string message(status.message());
@@ -301,9 +391,11 @@ nanoseconds HttpSession::next_event(Deadline now) const {
   nanoseconds soonest = 1s;
   for (const std::unique_ptr<Active>& active : active_) {
     soonest = std::min(soonest, time_left(active->deadline, now));
-    const nanoseconds own = active->easy
-                                ? time_left(active->moved_at + shared_.options.stall_timeout, now)
-                                : std::max(time_left(active->begin_at, now), kAskForAdmission);
+    const nanoseconds own =
+        active->attempt.easy
+            ? std::min(time_left(active->moved_at + shared_.options.stall_timeout, now),
+                       time_left(active->hedge_at, now))
+            : std::max(time_left(active->begin_at, now), kAskForAdmission);
     soonest = std::min(soonest, own);
   }
   return soonest;

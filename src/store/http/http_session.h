@@ -19,6 +19,7 @@ struct HttpShared {
   HttpProtocol& protocol;
   Admission admission;
   RetryBudget budget = {};
+  RetryBudget hedges{{.per_request = 0.02, .per_second = 0, .saved_max = 5}};
 };
 
 /// Connections to a server, and the calls that are on them. Connections stay open for the next
@@ -47,18 +48,24 @@ class HttpSession {
 
  private:
   struct Handles;
+  struct Attempt;
+  struct Hedge;
   struct Active;
 
   explicit HttpSession(HttpShared& shared);
   void move(Deadline now);
   void begin_attempts(Deadline now);
   void begin_attempt(Active& active, Deadline now);
+  void begin_hedges(Deadline now);
+  Status send(Active& active, Attempt& attempt, const WantedRange* range);
   void take_messages();
-  Verdict outcome(Active& active, int curl_code);
+  Verdict outcome(Active& active, Attempt& attempt, int curl_code);
   void end_attempt(Active& active, Verdict verdict);
+  void end_hedge(Active& active, int curl_code);
   void watch_clocks(Deadline now);
   bool has_stalled(Active& active, Deadline now) const;
-  void detach(Active& active);
+  void detach(Attempt& attempt);
+  void detach_all(Active& active);
   void finish(Active& active, Status status);
   nanoseconds next_event(Deadline now) const;
 

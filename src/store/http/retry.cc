@@ -17,17 +17,15 @@ nanoseconds retry_delay(std::uint32_t attempt, std::uint64_t random) noexcept {
 }
 
 void RetryBudget::earn_request() {
-  constexpr double kRetriesPerRequest = 0.1;
   MutexLock lock(mutex_);
-  saved_ = std::min(kSavedMax, saved_ + kRetriesPerRequest);
+  saved_ = std::min(rates_.saved_max, saved_ + rates_.per_request);
 }
 
 bool RetryBudget::try_take(Deadline now) {
-  constexpr double kRetriesPerSecond = 1;
   MutexLock lock(mutex_);
   if (now > refilled_) {
     const double seconds = std::chrono::duration<double>(now - refilled_).count();
-    saved_ = std::min(kSavedMax, saved_ + kRetriesPerSecond * seconds);
+    saved_ = std::min(rates_.saved_max, saved_ + rates_.per_second * seconds);
     refilled_ = now;
   }
   if (saved_ < 1) return false;

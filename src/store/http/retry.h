@@ -15,22 +15,30 @@ namespace stoker {
 /// do not come back together.
 nanoseconds retry_delay(std::uint32_t attempt, std::uint64_t random) noexcept;
 
-/// Limits what retries add to the load of a server: a request earns a tenth of a retry, a second
-/// earns one, and 50 can be saved up. A server that fails everything is so asked once in a second
-/// instead of ten times as often as when it works.
+/// Limits what retries add to the load of a server: by default, a request earns a tenth of a retry,
+/// a second earns one, and 50 can be saved up. A server that fails everything is so asked once in a
+/// second instead of ten times as often as when it works.
 ///
 /// Thread safety: every method from any thread.
 class RetryBudget {
  public:
+  struct Rates {
+    double per_request = 0.1;
+    double per_second = 1;
+    double saved_max = 50;  ///< Of which as many are there at first.
+  };
+
+  RetryBudget() : RetryBudget(Rates()) {}
+  explicit RetryBudget(const Rates& rates) : rates_(rates), saved_(rates.saved_max) {}
+
   void earn_request();
   /// Takes a retry from the budget; false if there is none.
   bool try_take(Deadline now);
 
  private:
-  static constexpr double kSavedMax = 50;
-
+  const Rates rates_;
   Mutex mutex_;
-  double saved_ STOKER_GUARDED_BY(mutex_) = kSavedMax;
+  double saved_ STOKER_GUARDED_BY(mutex_);
   Deadline refilled_ STOKER_GUARDED_BY(mutex_) = Clock::now();
 };
 
