@@ -14,10 +14,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "base/work_together.h"
 #include "bind.h"
 #include "io/engine/arena.h"
 #include "io/engine/residency.h"
+#include "io/files/filesystem.h"
 #include "io/files/publish.h"
 #include "io/files/regular_file.h"
 #include "io/read_many.h"
@@ -202,6 +204,15 @@ void copy_bytes(const Source& from, const Place& to) {
   without_gil([&] { work_together(std::min({kThreadsMax, cores, pieces}), work); });
 }
 
+/// Empty if it cannot be asked.
+std::string name_filesystem(const nb::bytes& path) {
+  const std::string name = path_of(path);
+  const nb::gil_scoped_release release;
+  const UniqueFd fd(::open(name.c_str(), O_PATH | O_CLOEXEC));
+  const Result<FilesystemKind> kind = filesystem_of(fd.get());
+  return kind.ok() ? kind->name : std::string();
+}
+
 }  // namespace
 
 // stoker/io.py has the public names, checks the arguments and documents them.
@@ -220,6 +231,9 @@ void bind_io(nb::module_& module) {
                      "tuple[int, int]"),
              "Returns resident bytes and size of a range; size 0 means to the end. Use "
              "stoker.io.residency.");
+  module.def("filesystem_of", &name_filesystem, "path"_a,
+             nb::sig("def filesystem_of(path: bytes) -> str"),
+             "Returns the name of its filesystem, such as 'ext4'; empty if it cannot be asked.");
   module.def(
       "copy_bytes", &copy_bytes, "source"_a, "to"_a,
       nb::sig("def copy_bytes(source: NDArray[numpy.uint8], to: NDArray[numpy.uint8]) -> None"),

@@ -906,6 +906,11 @@ def residency(path: bytes, offset: int, size: int, evict_first: bool) -> tuple[i
     Returns resident bytes and size of a range; size 0 means to the end. Use stoker.io.residency.
     """
 
+def filesystem_of(path: bytes) -> str:
+    """
+    Returns the name of its filesystem, such as 'ext4'; empty if it cannot be asked.
+    """
+
 def copy_bytes(source: NDArray[numpy.uint8], to: NDArray[numpy.uint8]) -> None:
     """Copies bytes; uses several threads for large arrays."""
 

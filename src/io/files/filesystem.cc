@@ -21,14 +21,15 @@ struct Row {
 constexpr std::array kFilesystems = {
     Row{0xEF53, "ext4", true},          Row{0x58465342, "xfs", true},
     Row{0x9123683E, "btrfs", true},     Row{0xF2F52010, "f2fs", true},
-    Row{0x2FC12FC1, "zfs", false},      Row{0x01021994, "tmpfs", false},
-    Row{0x858458F6, "ramfs", false},    Row{0x6969, "nfs", false},
-    Row{0xFF534D42, "cifs", false},     Row{0xFE534D42, "smb2", false},
-    Row{0x0BD00BD0, "lustre", false},   Row{0x47504653, "gpfs", false},
-    Row{0x19830326, "beegfs", false},   Row{0x18031977, "weka", false},
-    Row{0x00C36400, "ceph", false},     Row{0x65735546, "fuse", false},
-    Row{0x794C7630, "overlay", false},  Row{0x01021997, "9p", false},
-    Row{0x73717368, "squashfs", false}, Row{0x6A656A63, "virtiofs", false},
+    Row{0x2FC12FC1, "zfs", false},      Row{0xCA451A4E, "bcachefs", true},
+    Row{0x01021994, "tmpfs", false},    Row{0x858458F6, "ramfs", false},
+    Row{0x6969, "nfs", false},          Row{0xFF534D42, "cifs", false},
+    Row{0xFE534D42, "smb2", false},     Row{0x0BD00BD0, "lustre", false},
+    Row{0x47504653, "gpfs", false},     Row{0x19830326, "beegfs", false},
+    Row{0x18031977, "weka", false},     Row{0x00C36400, "ceph", false},
+    Row{0x65735546, "fuse", false},     Row{0x794C7630, "overlay", false},
+    Row{0x01021997, "9p", false},       Row{0x73717368, "squashfs", false},
+    Row{0x6A656A63, "virtiofs", false},
 };
 
 }  // namespace

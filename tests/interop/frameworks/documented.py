@@ -1,4 +1,4 @@
-"""Runs the programs of docs/frameworks.md and docs/dcp.md, kills them, and compares what they have computed."""
+"""Runs the programs of docs/frameworks.md and docs/dcp.md, kills them, and compares their results."""
 
 from __future__ import annotations
 

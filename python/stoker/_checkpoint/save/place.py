@@ -6,17 +6,15 @@ import contextlib
 import errno
 import logging
 import os
-import re
 from collections.abc import Mapping
-from pathlib import Path
 
+from stoker import _native
 from stoker._checkpoint.foreign.files import IMPORT, foreign_file, is_dataset
 
 _log = logging.getLogger("stoker")
-_MOUNTS = Path("/proc/self/mountinfo")
 _IMPORTED = (".safetensors", ".pt", ".pth", ".ckpt", ".bin")
 _MEMORY = {"tmpfs", "ramfs"}
-_OWN_DISKS = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "bcachefs", "overlay"}
+_OWN_DISKS = {"ext4", "xfs", "btrfs", "f2fs", "zfs", "bcachefs", "overlay"}
 # Set in jobs that may run on any node. On a personal machine, a local disk needs no warning.
 _SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "KUBERNETES_SERVICE_HOST")
 
@@ -57,26 +55,9 @@ def _about_file(path: str) -> str:
     return text if what is None else f"{text}. It is {what}"
 
 
-def filesystem_of(directory: str, mounts: Path = _MOUNTS) -> str:
-    """Returns the type of its filesystem, as the kernel names it; empty if unknown."""
-    path = os.path.realpath(directory)
-    found, kind = "", ""
-    try:
-        lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    except OSError:
-        return ""
-    for line in lines:
-        left, _, right = line.partition(" - ")
-        place = re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), left.split()[4])
-        is_above = path == place or path.startswith(place.rstrip("/") + "/")
-        if is_above and len(place) >= len(found):  # of two mounts at one place, the later counts
-            found, kind = place, right.split()[0]
-    return kind
-
-
 def tell_place(directory: str, environment: Mapping[str, str] = os.environ) -> None:
     """Warns about checkpoints in memory and, in a scheduler's job, on a local disk."""
-    kind = filesystem_of(directory)
+    kind = _native.filesystem_of(os.fsencode(directory))
     if kind in _MEMORY:
         text = "%s is in memory (%s): no checkpoint there survives a power cut or a restart"
         _log.warning(text, directory, kind)
