@@ -1,4 +1,4 @@
-"""Runs the programs of docs/frameworks.md and docs/dcp.md, kills them, and compares their results."""
+"""Runs the programs of docs/frameworks.md and docs/dcp.md, kills them, compares their results."""
 
 from __future__ import annotations
 
