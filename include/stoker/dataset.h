@@ -30,8 +30,9 @@ struct SampleState;
 }  // namespace internal
 
 struct DatasetOptions {
-  /// Paths of shards or of directories of shards, in order. Each may contain `{000..999}`, `{a,b}`,
-  /// `*`, `?` and `[...]`.
+  /// Paths or URIs of shards or of directories of shards, in order, as open_store() takes them.
+  /// Each may contain `{000..999}`, `{a,b}`, `*`, `?` and `[...]`. URIs are all of one bucket or
+  /// server.
   std::vector<std::string> source = {};
   /// "tar", "tfrecord", "mds", "litdata", "megatron", "npy", "raw", "counted" or "shard001"; empty:
   /// detected from the content. "raw" and "counted" must be named.
@@ -42,8 +43,9 @@ struct DatasetOptions {
   /// compute them.
   bool checksums = false;
   CachePolicy policy = CachePolicy::automatic;
-  /// What the shards are in, if not in local files: `source` has its keys. Null: local_store().
+  /// A store of your own: `source` has its keys. Null: that of the URIs.
   std::shared_ptr<ObjectStore> store = {};
+  S3Options s3 = {};  ///< For URIs; S3Options::from_environment() reads what the tools of AWS read.
   /// Where to keep what is read of the shards, if they are far away. Nothing: nowhere.
   std::optional<Cache> cache = {};
   /// Where to store the index if the shards' own directory is not writable; empty: only in memory.
@@ -62,7 +64,7 @@ STOKER_API std::string cache_directory_from_environment();
 /// A file of a dataset.
 struct ShardInfo {
   std::string name;
-  std::string path;
+  std::string path;  ///< Or URI.
   std::uint64_t size_bytes = 0;
   std::uint64_t sample_count = 0;
 };
@@ -139,7 +141,7 @@ class STOKER_API Dataset {
   Digest128 fingerprint() const;
   /// The shards' format: "tar".
   std::string_view format() const noexcept;
-  /// The directory that contains all shards.
+  /// The directory that contains all shards, as a path or URI.
   const std::string& directory() const noexcept;
   /// All files, even if only some samples were selected.
   std::vector<ShardInfo> shards() const;

@@ -147,6 +147,10 @@ class STOKER_API ObjectStore {
   /// indexes of datasets are kept in memory.
   virtual std::string identity_of(const std::string& /*key*/) { return {}; }
 
+  /// Returns how users and messages name a key: the URI that open_store() takes, or, as by default,
+  /// the key itself. It has no credentials.
+  virtual std::string uri_of(const std::string& key) { return key; }
+
   /// Opens an object for reading. `not_found` if the key does not exist, `invalid_argument` if it
   /// is not an object. `policy` applies to local files only.
   virtual Result<std::unique_ptr<const Object>> open(

@@ -42,7 +42,7 @@ void raise_for_sample(const ShardDataset& dataset, std::uint64_t sample, const S
                       const std::string& key = {}) {
   CorruptPlace place;
   if (const Result<SampleLocation> at = dataset.index().locate(sample); at.ok()) {
-    place.path = dataset.source().shards()[at->shard].path;
+    place.path = dataset.source().uri_of(at->shard);
     place.offset_bytes = at->record.offset_bytes;
     place.key = dataset.numbered_key(sample, at->shard);
   }
@@ -163,7 +163,7 @@ nb::list shards(const ShardDataset& dataset) {
   nb::list found;
   for (std::size_t i = 0; i < dataset.index().shards().size(); ++i) {
     const IndexedShard& shard = dataset.index().shards()[i];
-    found.append(nb::make_tuple(make_str(shard.name), make_str(dataset.source().shards()[i].path),
+    found.append(nb::make_tuple(make_str(shard.name), make_str(dataset.source().uri_of(i)),
                                 shard.size_bytes, shard.sample_count));
   }
   return found;
@@ -195,7 +195,9 @@ void bind_dataset(nb::module_& module) {
                    [](const ShardDataset& self) { return self.index().fingerprint().hex(); })
       .def_prop_ro("format",
                    [](const ShardDataset& self) { return std::string(self.source().format()); })
-      .def_prop_ro("directory", [](const ShardDataset& self) { return self.source().directory(); })
+      .def_prop_ro("directory", [](const ShardDataset& self) { return self.source().uri(); })
+      .def_prop_ro("is_local",
+                   [](const ShardDataset& self) { return self.source().store().is_local(); })
       .def_prop_ro(
           "index_refused",
           [](const ShardDataset& self) { return std::string(self.index_refused().message()); })
@@ -223,6 +225,7 @@ void bind_dataset(nb::module_& module) {
          const std::string& policy, std::shared_ptr<ShardCache> cache) {
         ShardDataset::Options options;
         options.source.format = format;
+        options.source.s3 = S3Options::from_environment();
         if (!dtype.empty()) options.source.dtype = value_or_raise(parse_dtype(dtype));
         options.index.checksums = checksums;
         options.index.cache_directory = cache_directory;

@@ -171,6 +171,9 @@ class Dataset:
     def directory(self) -> str: ...
 
     @property
+    def is_local(self) -> bool: ...
+
+    @property
     def index_refused(self) -> str: ...
 
     @property

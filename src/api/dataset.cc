@@ -117,7 +117,8 @@ Result<Dataset> Dataset::open(const DatasetOptions& options) {
                     .cache_directory = options.cache_directory,
                     .in_memory = true,
                     .stop = options.stop};
-    if (options.store != nullptr) wanted.source.store = options.store;
+    wanted.source.store = options.store;
+    wanted.source.s3 = options.s3;
     wanted.policy = options.policy;
     wanted.cache = internal::CacheInside::cache(options.cache);
     LoaderPart part;
@@ -191,7 +192,7 @@ std::string_view Dataset::format() const noexcept {
 }
 
 const std::string& Dataset::directory() const noexcept {
-  return state_->part.dataset->source().directory();
+  return state_->part.dataset->source().uri();
 }
 
 std::vector<ShardInfo> Dataset::shards() const {
@@ -200,7 +201,7 @@ std::vector<ShardInfo> Dataset::shards() const {
   for (std::size_t i = 0; i < dataset.index().shards().size(); ++i) {
     const IndexedShard& shard = dataset.index().shards()[i];
     found.push_back({.name = shard.name,
-                     .path = dataset.source().shards()[i].path,
+                     .path = dataset.source().uri_of(i),
                      .size_bytes = shard.size_bytes,
                      .sample_count = shard.sample_count});
   }

@@ -176,7 +176,7 @@ std::string ShardDataset::numbered_key(std::uint64_t sample, std::size_t shard) 
 std::string ShardDataset::describe(std::uint64_t sample) const {
   const Result<SampleLocation> at = index_.locate(sample);
   if (!at.ok()) return "sample " + std::to_string(sample);
-  return source_->shards()[at->shard].path + ": sample " + std::to_string(sample) + " at byte " +
+  return source_->uri_of(at->shard) + ": sample " + std::to_string(sample) + " at byte " +
          std::to_string(at->record.offset_bytes);
 }
 

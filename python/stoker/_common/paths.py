@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 
 
 def path_text(path: str | os.PathLike[str]) -> str:
     """Returns ``os.fspath(path)`` with ``~`` and ``~user`` at its beginning expanded."""
     return os.path.expanduser(os.fspath(path))  # noqa: PTH111 (it keeps a trailing slash)
+
+
+def has_scheme(path: str) -> bool:
+    """Whether it is a URI, such as ``s3://bucket/key``, and not a path."""
+    return re.match(r"[a-z0-9+]{2,}://|file:|pipe:", path) is not None
 
 
 def path_bytes(path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> bytes:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker import _native
-from stoker._common.paths import path_text
+from stoker._common.paths import has_scheme, path_text
 from stoker._common.unknown_arguments import refuse_arguments
 from stoker._dataset import manifest as _manifest
 from stoker._dataset import select as _select
@@ -86,6 +86,8 @@ def _names(source: Source | Sequence[Source]) -> list[str]:
 
 def _absolute(pattern: str) -> str:
     """Makes a pattern absolute, so that it is valid after a chdir and in another process."""
+    if has_scheme(pattern):
+        return pattern
     here = str(Path.cwd())
     if pattern.startswith(("/", "{/")) or any(special in here for special in "{*?["):
         return pattern
@@ -121,9 +123,10 @@ class Dataset:
     pickled: it is then opened again with its arguments, and raises if the shards have changed.
 
     Args:
-        source: A path, or several. Each may contain ``{000..999}``, ``{a,b}``, ``*``, ``?`` and
-            ``[...]``; a directory means the shards in it, several directories the shards of all, in
-            order. A ``~`` at the beginning is the home directory.
+        source: A path, ``s3://bucket/prefix`` or ``https://host/path``, or several. Each may
+            contain ``{000..999}``, ``{a,b}``, ``*``, ``?`` and ``[...]``; a directory means the
+            shards in it, several directories the shards of all, in order. A ``~`` at the beginning
+            is the home directory. Settings and keys for S3 are those of the tools of AWS.
         format: "tar", "tfrecord", "mds", "litdata", "megatron", "npy", "raw", "counted" or
             "shard001"; detected from the content if not given. "raw" and "counted" must be named.
         dtype: Element type of token arrays that do not state theirs.
@@ -168,6 +171,10 @@ class Dataset:
         arguments = _Arguments(patterns, format or "", name, checksums, manifest_sha256, cache)
         self._open(arguments)
         self._ids: range | npt.NDArray[np.int64] = range(len(self._reader))
+        if not self._native.is_local and (verify is not None or manifest_sha256 is not None):
+            raise ValueError(
+                f"verify and manifest_sha256 compare local files: stoker verify {self.directory}"
+            )
         if verify is not None:
             whole = self._native.whole_directories
             names = None if whole else [shard.name for shard in self.shards]
@@ -190,7 +197,7 @@ class Dataset:
                 RuntimeWarning,
                 stacklevel=3,
             )
-        if arguments.manifest_sha256 is not None:
+        if arguments.manifest_sha256 is not None and self._native.is_local:
             _manifest.check_pin(Path(self.directory), arguments.manifest_sha256)
 
     def _check_every_sample(self) -> None:

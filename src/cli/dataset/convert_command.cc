@@ -33,7 +33,7 @@ Status run(const Arguments& arguments, Context& context) {
   WorkProgress progress(context, "converting", "samples");
   STOKER_ASSIGN(const PackOptions options, pack_options_from(arguments.pack, context, progress));
   ShardDataset::Options source{
-      .source = {.format = arguments.source_format},
+      .source = {.format = arguments.source_format, .s3 = S3Options::from_environment()},
       .index = {.cache_directory = index_cache_directory(), .in_memory = true}};
   if (!arguments.dtype.empty()) {
     STOKER_ASSIGN(source.source.dtype, parse_dtype(arguments.dtype));

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <ostream>
 
 #include "formats/table/shard_formats.h"
@@ -40,6 +39,14 @@ class IndexProgressLine {
   bool is_shown_ = false;
 };
 
+/// What cannot be looked up is reported when it is opened.
+bool is_folder(const std::string& uri) {
+  const Result<StorePlace> place = open_store(uri, S3Options::from_environment());
+  if (!place.ok()) return false;
+  const Result<ObjectStore::Entry> entry = place->store->look(place->key);
+  return entry.ok() && entry->kind == ObjectStore::Kind::folder;
+}
+
 }  // namespace
 
 void add_dataset_options(Command& command, DatasetArguments& arguments) {
@@ -55,8 +62,9 @@ void add_dataset_options(Command& command, DatasetArguments& arguments) {
 void add_dataset_arguments(Command& command, DatasetArguments& arguments) {
   command
       .add_option("URI", arguments.uris,
-                  "Shards: a directory, files, \"train-{000..123}.tar\", \"*.tar\". Each directory "
-                  "is a dataset; all files together are one.")
+                  "Shards: a directory, files, \"train-{000..123}.tar\", \"*.tar\", also as s3://, "
+                  "https:// and file: URIs. Each directory is a dataset; all files together are "
+                  "one.")
       ->as_path()
       ->required();
   add_dataset_options(command, arguments);
@@ -66,8 +74,7 @@ std::vector<std::vector<std::string>> group_datasets(const std::vector<std::stri
   std::vector<std::vector<std::string>> groups;
   std::size_t files = uris.size();  // index of the group of all files, if there is one
   for (const std::string& uri : uris) {
-    std::error_code ignored;
-    if (std::filesystem::is_directory(uri, ignored)) {
+    if (is_folder(uri)) {
       groups.push_back({uri});
     } else if (files < groups.size()) {
       groups[files].push_back(uri);
@@ -97,6 +104,7 @@ Result<std::shared_ptr<const ShardDataset>> open_dataset(const std::vector<std::
                                                          Context& context) {
   ShardDataset::Options options;
   options.source.format = arguments.format;
+  options.source.s3 = S3Options::from_environment();
   if (!arguments.dtype.empty()) {
     const Result<Dtype> dtype = parse_dtype(arguments.dtype);
     if (!dtype.ok()) return dtype.status().with_context("--dtype");
@@ -128,7 +136,7 @@ Result<std::shared_ptr<const ShardDataset>> open_dataset(const std::vector<std::
 }
 
 std::string dataset_name(const std::vector<std::string>& patterns, const ShardDataset& dataset) {
-  return patterns.size() == 1 ? patterns.front() : dataset.source().directory();
+  return patterns.size() == 1 ? patterns.front() : dataset.source().uri();
 }
 
 std::string_view checks_of(const ShardDataset& dataset) noexcept {

@@ -40,7 +40,7 @@ std::optional<std::int64_t> class_number(const FieldView& field) {
 /// The names are only for display: a file that cannot be read is ignored.
 std::map<std::int64_t, std::string> read_class_names(const ShardSource& source) {
   std::map<std::int64_t, std::string> names;
-  const std::string path = source.directory() + "/classes.json";
+  const std::string path = internal::key_in(source.directory(), "classes.json");
   const Result<std::string> text = internal::read_whole(source.store(), path, kClassesBytesMax);
   if (!text.ok()) return names;
   const Result<Json> document = parse_strict_json(*text, path);

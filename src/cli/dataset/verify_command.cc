@@ -82,7 +82,9 @@ Status run(const Arguments& arguments, Context& context) {
   if (!arguments.dtype.empty()) {
     STOKER_ASSIGN(options.dtype, parse_dtype(arguments.dtype));
   }
-  STOKER_ASSIGN(const VerifyReport report, verify_shards(arguments.directory, options));
+  STOKER_ASSIGN(const StorePlace place,
+                open_store(arguments.directory, S3Options::from_environment()));
+  STOKER_ASSIGN(const VerifyReport report, verify_shards(place.key, options, place.store));
   progress.clear();
   context.out << (arguments.json ? render_json(report, arguments.directory)
                                  : render_text(report, arguments.directory));
@@ -96,7 +98,7 @@ void add_verify_command(Command& stoker, Context& context) {
   Command* command =
       stoker.add_subcommand("verify", "Check every byte of a dataset, and list what is damaged.");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("DIR", arguments->directory, "The dataset's directory.")
+  command->add_option("DIR", arguments->directory, "The dataset's directory, also as an s3:// URI.")
       ->as_path()
       ->required();
   command->add_option("--format", arguments->format,

@@ -166,12 +166,15 @@ std::string index_name(const ShardSource& source) {
 }
 
 bool fits(const Index& index, const ShardSource& source) {
+  const bool is_local = source.store().is_local();
   return index.format() == source.format() &&
-         std::equal(index.shards().begin(), index.shards().end(), source.shards().begin(),
-                    source.shards().end(), [&](const IndexedShard& was, const ShardFile& is) {
-                      return was.name == is.name && was.size_bytes == is.size_bytes &&
-                             (was.mtime_ns == is.mtime_ns || index.has_checksums());
-                    });
+         std::equal(
+             index.shards().begin(), index.shards().end(), source.shards().begin(),
+             source.shards().end(), [&](const IndexedShard& was, const ShardFile& is) {
+               const bool is_same = was.mtime_ns == is.mtime_ns;
+               return was.name == is.name && was.size_bytes == is.size_bytes &&
+                      (is_local ? is_same || index.has_checksums() : is_same && is.mtime_ns != 0);
+             });
 }
 
 Result<std::vector<std::byte>> build_index(const ShardSource& source, const IndexOptions& options) {

@@ -44,10 +44,10 @@ struct IndexFile {
 
 /// Opens the index of a dataset in `<dataset>/.stoker/` or the cache directory. If there is none
 /// that matches the shards (names, sizes, modification times), builds a new one in parallel and
-/// publishes it by rename; one process builds, others wait for it. For an index with checksums the
-/// times need not match: a copy has new times, and a changed shard is detected when a sample is
-/// read, instead of being indexed again. A damaged index is replaced, with checksums if its header
-/// says that it had them.
+/// publishes it by rename; one process builds, others wait for it. For an index of local files with
+/// checksums the times need not match: a copy has new times, and a changed shard is detected when a
+/// sample is read, instead of being indexed again. A damaged index is replaced, with checksums if
+/// its header says that it had them.
 ///
 /// Fails as open_derived_file() does if neither directory is writable, unless `in_memory` is set;
 /// `unavailable` if a shard changes while it is scanned.
@@ -62,7 +62,7 @@ Result<std::vector<std::byte>> build_index(const ShardSource& source, const Inde
 std::string index_name(const ShardSource& source);
 
 /// Whether the index matches the shards as they are now: format, names and sizes, and modification
-/// times if it has no checksums.
+/// times if it has no checksums. In other stores always the versions, which are those of contents.
 bool fits(const Index& index, const ShardSource& source);
 
 }  // namespace stoker

@@ -61,8 +61,9 @@ class DatasetInput final : public PackInput {
     if (!manifest.ok()) return {};  // none, or a file of another tool
     for (const ManifestFile& file : manifest->files) {
       if (file.name == "index.json" || file.name.ends_with(".idx")) continue;
-      STOKER_ASSIGN(std::string text,
-                    internal::read_whole(store, directory + "/" + file.name, kFileBytesMax));
+      STOKER_ASSIGN(
+          std::string text,
+          internal::read_whole(store, internal::key_in(directory, file.name), kFileBytesMax));
       files_.emplace_back(file.name, std::move(text));
     }
     return {};

@@ -14,6 +14,7 @@
 #include "dataset/pack/pack_paths.h"
 #include "dataset/pack/shard_output.h"
 #include "dataset/shards/shard_names.h"
+#include "dataset/shards/shard_places.h"
 #include "formats/decompress.h"
 #include "formats/table/shard_formats.h"
 #include "formats/webdataset/webdataset_format.h"
@@ -56,7 +57,7 @@ Result<std::vector<std::string>> compressed_shards(ObjectStore& store, const std
   }));
   std::vector<std::string> shards;
   for (const std::string& name : names)
-    if (is_compressed_tar_name(name)) shards.push_back(path + "/" + name);
+    if (is_compressed_tar_name(name)) shards.push_back(internal::key_in(path, name));
   if (has_index_json || shards.empty()) return std::vector<std::string>{path};
   const bool has_tars =
       std::ranges::any_of(names, [](const std::string& name) { return name.ends_with(".tar"); });
@@ -195,10 +196,11 @@ Result<PackReport> convert_files(FileOps& ops, const std::vector<std::string>& p
 Result<PackReport> convert(FileOps& ops, std::span<const std::string> patterns,
                            const std::string& directory, const ShardDataset::Options& source,
                            const PackOptions& options) {
-  const std::shared_ptr<ObjectStore> store =
-      source.source.store ? source.source.store : local_store();
+  STOKER_ASSIGN(const ShardPlaces places,
+                open_places(patterns, source.source.s3, source.source.store));
+  const std::shared_ptr<ObjectStore>& store = places.store;
   std::vector<std::string> paths;
-  for (const std::string& pattern : patterns) {
+  for (const std::string& pattern : places.keys) {
     STOKER_ASSIGN(const std::vector<std::string> found, find_shards(pattern, *store));
     for (const std::string& path : found) {
       STOKER_ASSIGN(const std::vector<std::string> shards, compressed_shards(*store, path));
@@ -220,7 +222,9 @@ Result<PackReport> convert(FileOps& ops, std::span<const std::string> patterns,
       STOKER_ASSIGN(std::string plain, inflate_into(ops, *scratch, path, *codec, options.stop));
       inflated.emplace_back(plain, std::exchange(path, plain));
     }
-    return convert_files(ops, paths, directory, source, options);
+    ShardDataset::Options found = source;
+    found.source.store = store;  // the paths are its keys
+    return convert_files(ops, paths, directory, found, options);
   };
   Result<PackReport> report = inflate_and_convert();
   if (report.ok()) return report;

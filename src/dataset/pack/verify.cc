@@ -57,6 +57,9 @@ class Verification {
     work_together(std::min<std::size_t>(wanted, items_.size()), [this] { work(); });
     MutexLock lock(mutex_);
     STOKER_TRY(failure_);
+    for (VerifyProblem& problem : report_.problems)
+      if (!store_->is_local() && !problem.path.starts_with('/'))  // else it is that of an index
+        problem.path = store_->uri_of(problem.path);
     std::sort(report_.problems.begin(), report_.problems.end(),
               [](const VerifyProblem& a, const VerifyProblem& b) {
                 return std::tie(a.path, a.offset_bytes) < std::tie(b.path, b.offset_bytes);
@@ -69,7 +72,7 @@ class Verification {
   Status look_around() {
     MutexLock lock(mutex_);
     const Result<ObjectStore::Entry> entry = store_->look(directory_);
-    if (entry.status().os_error() != 0)
+    if (entry.status().os_error() != 0 && store_->is_local())
       return Status::from_errno(entry.status().os_error(), "open", directory_);
     STOKER_TRY(entry.status());
     Result<Manifest> manifest = read_manifest(directory_, *store_);
@@ -77,7 +80,7 @@ class Verification {
       manifest_ = *std::move(manifest);
     else if (manifest.status().code() != Code::not_found &&
              entry->kind == ObjectStore::Kind::folder)
-      add_problem(directory_ + "/" + std::string(kManifestName), manifest.status());
+      add_problem(internal::key_in(directory_, kManifestName), manifest.status());
     const Status finished = check_pack_finished(directory_, *store_);
     if (!finished.ok()) add_problem(directory_, finished);
     const ShardSourceOptions source_options{.format = options_.format,
@@ -116,7 +119,8 @@ class Verification {
   /// Whether the failure means a damaged dataset, and not that there is none.
   bool is_damage(const Status& status) const {
     return status.code() == Code::corrupt ||
-           (status.code() == Code::not_found && store_->look(directory_ + "/index.json").ok());
+           (status.code() == Code::not_found &&
+            store_->look(internal::key_in(directory_, "index.json")).ok());
   }
 
   void add_problem(const std::string& path, const Status& status) STOKER_REQUIRES(mutex_) {
@@ -147,7 +151,7 @@ class Verification {
     }
     report_.shard_count = items_.size();
     for (const auto& [name, file] : expected)
-      items_.push_back({.path = directory_ + "/" + std::string(name), .expected = file});
+      items_.push_back({.path = internal::key_in(directory_, name), .expected = file});
     for (const Item& item : items_) {
       if (item.expected != nullptr) total_bytes_ += item.expected->size_bytes;
       if (item.shard) total_bytes_ += source_->shards()[*item.shard].size_bytes;

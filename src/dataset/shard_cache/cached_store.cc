@@ -16,6 +16,7 @@ class CachedStore final : public ObjectStore {
       : cache_(std::move(cache)), source_(std::move(source)), units_(std::move(units)) {}
 
   std::string identity_of(const std::string& key) override { return source_->identity_of(key); }
+  std::string uri_of(const std::string& key) override { return source_->uri_of(key); }
 
   Result<std::unique_ptr<const Object>> open(const std::string& key, CachePolicy) override {
     STOKER_ASSIGN(std::unique_ptr<const Object> object, source_->open(key, CachePolicy::buffered));

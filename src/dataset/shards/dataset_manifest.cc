@@ -7,6 +7,7 @@
 
 #include "base/hex.h"
 #include "dataset/shards/dataset_manifest_json.h"
+#include "dataset/shards/shard_files.h"
 #include "dataset/shards/shard_source.h"
 #include "io/files/publish.h"
 #include "stoker/dtype.h"
@@ -86,7 +87,7 @@ Status check_names(const JsonView& root, const Manifest& manifest) {
 
 /// Checks the shards of one directory.
 Status check_directory(const std::string& directory, const ShardSource& source) {
-  const std::string path = directory + "/" + std::string(kManifestName);
+  const std::string path = internal::key_in(directory, kManifestName);
   const Result<std::string> text = internal::read_whole(source.store(), path, kManifestBytesMax);
   if (text.status().code() == Code::not_found)
     return check_pack_finished(directory, source.store()).with_context(directory);
@@ -95,7 +96,7 @@ Status check_directory(const std::string& directory, const ShardSource& source) 
   const Result<Manifest> manifest = parse_manifest(*text);
   if (!manifest.ok()) return manifest.status().with_context(directory);
   std::unordered_map<std::string_view, std::uint64_t> sizes;
-  const std::string prefix = directory + "/";
+  const std::string prefix = internal::key_in(directory, "");
   for (const ShardFile& shard : source.shards()) {
     if (!shard.path.starts_with(prefix)) continue;
     const std::string_view name = std::string_view(shard.path).substr(prefix.size());
@@ -103,7 +104,7 @@ Status check_directory(const std::string& directory, const ShardSource& source) 
   }
   for (const ManifestShard& shard : manifest->shards) {
     const auto found = sizes.find(shard.file.name);
-    const std::string name = directory + "/" + shard.file.name;
+    const std::string name = internal::key_in(directory, shard.file.name);
     if (found == sizes.end())
       return Status(Code::not_found, name +
                                          ": missing, but listed in the manifest; restore it "
@@ -224,7 +225,7 @@ std::string format_manifest(const Manifest& manifest) {
 Result<Manifest> read_manifest(const std::string& directory, ObjectStore& store) {
   STOKER_ASSIGN(
       const std::string text,
-      internal::read_whole(store, directory + "/" + std::string(kManifestName), kManifestBytesMax));
+      internal::read_whole(store, internal::key_in(directory, kManifestName), kManifestBytesMax));
   Result<Manifest> manifest = parse_manifest(text);
   if (!manifest.ok()) return manifest.status().with_context(directory);
   return manifest;
@@ -236,7 +237,7 @@ PathAt pack_parts_directory(const PathAt& directory) {
 
 Status check_pack_finished(const std::string& directory, ObjectStore& store) {
   // An object that cannot be looked up counts as missing.
-  if (store.look(directory + "/" + std::string(kManifestName)).ok() ||
+  if (store.look(internal::key_in(directory, kManifestName)).ok() ||
       !store.look(pack_parts_directory(directory).text()).ok())
     return {};
   return Status(Code::invalid_argument,

@@ -44,12 +44,12 @@ Result<std::unique_ptr<ShardSource>> open_litdata(const std::string& directory,
                                                   std::string_view index,
                                                   const ShardSourceOptions& options) {
   Result<LitdataIndex> parsed = parse_litdata_index(index);
-  if (!parsed.ok()) return parsed.status().with_context(directory + "/index.json");
+  if (!parsed.ok()) return parsed.status().with_context(key_in(directory, "index.json"));
   if (parsed->chunks.empty())
     return Status(Code::not_found, directory + ": index.json names no chunks");
   std::vector<std::string> paths;
   for (const LitdataChunk& chunk : parsed->chunks)
-    paths.push_back(directory + "/" + chunk.filename);
+    paths.push_back(key_in(directory, chunk.filename));
   ShardFiles files{.store = options.store, .directory = directory, .shards = {}};
   STOKER_ASSIGN(files.shards, stat_shards(*files.store, paths, directory, !options.check_files));
   STOKER_ASSIGN(std::unique_ptr<LitdataReader> reader, LitdataReader::make(*parsed));

@@ -42,13 +42,14 @@ Result<std::vector<MdsShard>> shards_of(ObjectStore& store,
   // The parser's messages begin with the file's name.
   if (!shards.ok())
     return Status(shards.status().code(),
-                  directory.path + "/" + std::string(shards.status().message()));
+                  internal::key_in(directory.path, shards.status().message()));
   if (shards->empty())
     return Status(Code::not_found, directory.path + ": index.json names no shards");
   for (MdsShard& shard : *shards) {
     // MosaicML Streaming can keep the decompressed shard next to the compressed one; it is then
     // read instead.
-    if (shard.zip && store.look(directory.path + "/" + shard.raw.basename).ok()) shard.zip.reset();
+    if (shard.zip && store.look(internal::key_in(directory.path, shard.raw.basename)).ok())
+      shard.zip.reset();
   }
   return shards;
 }
@@ -65,7 +66,7 @@ Result<std::unique_ptr<ShardSource>> open_mds(std::span<const IndexedDirectory> 
     STOKER_ASSIGN(std::vector<MdsShard> found, shards_of(*options.store, directory));
     for (MdsShard& shard : found) {
       const std::string& name = shard.zip ? shard.zip->basename : shard.raw.basename;
-      paths.push_back(directory.path + "/" + name);
+      paths.push_back(internal::key_in(directory.path, name));
       shards.push_back(std::move(shard));
     }
   }

@@ -43,7 +43,7 @@ Result<Found> look_into(const std::string& directory, const ShardSourceOptions& 
   const ShardFormat* const format = find_shard_format(options.format);
   ObjectStore& store = *options.store;
   const bool has_index_json = format != nullptr && format->has_index_json;
-  const std::string index = directory + "/index.json";
+  const std::string index = internal::key_in(directory, "index.json");
   std::optional<Found> indexed;
   bool is_known = false;
   if (has_index_json || (options.format.empty() && store.look(index).ok())) {
@@ -62,15 +62,19 @@ Result<Found> look_into(const std::string& directory, const ShardSourceOptions& 
   }
   std::vector<std::string> names;
   std::vector<std::string> files;
-  STOKER_TRY(store.list(directory, [&](const std::string& name, ObjectStore::Kind kind) {
+  const Status listed = store.list(directory, [&](const std::string& name, ObjectStore::Kind kind) {
     names.push_back(name);
     if (kind != ObjectStore::Kind::folder) files.push_back(name);
     return true;
-  }));
+  });
+  // A web server has no lists, but the index.json may be all that is needed.
+  if (is_known && listed.code() == Code::unsupported) return *std::move(indexed);
+  STOKER_TRY(listed);
   const auto paths_of = [&](auto&& is_shard) {
     std::vector<std::string> paths;
     for (const std::string& name : names)
-      if (is_shard(name) && !name.starts_with('.')) paths.push_back(directory + "/" + name);
+      if (is_shard(name) && !name.starts_with('.'))
+        paths.push_back(internal::key_in(directory, name));
     return paths;
   };
   // A dataset that silently lost shards would be worse than an error.

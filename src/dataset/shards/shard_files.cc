@@ -1,7 +1,10 @@
 #include "dataset/shards/shard_files.h"
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
+
+#include "base/work_together.h"
 
 namespace stoker::internal {
 namespace {
@@ -19,14 +22,29 @@ Result<std::vector<std::byte>> read_from(const Object& object, std::size_t size_
 
 }  // namespace
 
+std::vector<Result<ObjectStore::Entry>> look_all(ObjectStore& store,
+                                                 std::span<const std::string> keys) {
+  constexpr std::size_t kRemoteLooks = 32;
+  std::vector<Result<ObjectStore::Entry>> entries(keys.size(),
+                                                  Status(Code::cancelled, "not asked"));
+  std::atomic<std::size_t> next{0};  // relaxed: a ticket
+  work_together(store.is_local() ? 1 : std::min(kRemoteLooks, keys.size()), [&] {
+    for (std::size_t i = 0; (i = next.fetch_add(1, std::memory_order_relaxed)) < keys.size();)
+      entries[i] = store.look(keys[i]);
+  });
+  return entries;
+}
+
 Result<std::vector<ShardFile>> stat_shards(ObjectStore& store, std::span<const std::string> paths,
                                            const std::string& directory, bool may_be_missing) {
   std::vector<ShardFile> shards;
   shards.reserve(paths.size());
-  const std::string prefix = directory + "/";
-  for (const std::string& path : paths) {
+  const std::string prefix = key_in(directory, "");
+  const std::vector<Result<ObjectStore::Entry>> entries = look_all(store, paths);
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const std::string& path = paths[i];
+    const Result<ObjectStore::Entry>& entry = entries[i];
     const std::string name = path.starts_with(prefix) ? path.substr(prefix.size()) : path;
-    const Result<ObjectStore::Entry> entry = store.look(path);
     if (entry.status().code() == Code::not_found && may_be_missing) {
       shards.push_back({.name = name, .path = path});
       continue;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "stoker/status.h"
@@ -33,6 +34,14 @@ struct ShardFiles {
 
 namespace internal {
 
+/// The key of a name in a folder; in the top folder, ".", the name itself.
+inline std::string key_in(const std::string& folder, std::string_view name) {
+  return (folder == "." ? std::string() : folder + "/").append(name);
+}
+
+/// Looks keys up, in a store that is not local many at a time. The answers have the keys' order.
+std::vector<Result<ObjectStore::Entry>> look_all(ObjectStore& store,
+                                                 std::span<const std::string> keys);
 /// Looks up `paths`, which get names relative to `directory`. A missing one is an error, or has a
 /// size of 0 if it `may_be_missing`.
 Result<std::vector<ShardFile>> stat_shards(ObjectStore& store, std::span<const std::string> paths,

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "dataset/shards/shard_files.h"
 #include "dataset/shards/shard_glob.h"
 #include "formats/arrays/array_formats.h"
 #include "formats/table/shard_formats.h"
@@ -117,26 +118,23 @@ Result<std::vector<std::string>> expand_braces(std::string_view pattern) {
 }
 
 Result<std::vector<std::string>> find_shards(std::string_view pattern, ObjectStore& store) {
-  constexpr std::string_view kFileScheme = "file://";
-  if (store.is_local() && pattern.starts_with(kFileScheme))
-    pattern.remove_prefix(kFileScheme.size());
-  if (store.is_local() && pattern.find("://") != std::string_view::npos)
-    return Status(Code::unsupported, std::string(pattern) +
-                                         ": only files are read in place; copy it to a local "
-                                         "directory first");
   // The name of a file may contain braces and glob characters: it is then taken literally.
   if (store.look(std::string(pattern)).ok()) return std::vector{std::string(pattern)};
   STOKER_ASSIGN(const std::vector<std::string> names, expand_braces(pattern));
+  const std::vector<Result<ObjectStore::Entry>> entries = internal::look_all(store, names);
   std::vector<std::string> shards;
-  for (const std::string& name : names) {
-    const Status looked = store.look(name).status();
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::string& name = names[i];
+    const Status looked = entries[i].status();
     if (looked.ok()) {
       shards.push_back(name);
     } else if (internal::is_glob(name)) {
       STOKER_ASSIGN(const std::vector<std::string> matches, internal::match_glob(store, name));
       shards.insert(shards.end(), matches.begin(), matches.end());
     } else {
-      return looked.os_error() != 0 ? Status::from_errno(looked.os_error(), "shard", name) : looked;
+      return looked.os_error() != 0 && store.is_local()
+                 ? Status::from_errno(looked.os_error(), "shard", name)
+                 : looked;
     }
   }
   return shards;

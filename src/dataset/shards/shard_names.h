@@ -26,8 +26,7 @@ Result<std::vector<std::string>> expand_braces(std::string_view pattern);
 /// dataset can be opened under the name it was written to. Otherwise expands braces, then matches
 /// "*", "?" and "[...]" in the store, the matches of each glob in bytewise order, independent of
 /// the locale. `not_found` for a name or glob that matches nothing, because a dataset that silently
-/// lost a shard is worse than an error. A local path may begin with "file://"; other schemes are
-/// `unsupported` there.
+/// lost a shard is worse than an error.
 Result<std::vector<std::string>> find_shards(std::string_view pattern,
                                              ObjectStore& store = *local_store());
 

@@ -9,6 +9,7 @@
 #include "base/shell_quote.h"
 #include "dataset/shards/field_types.h"
 #include "dataset/shards/shard_names.h"
+#include "dataset/shards/shard_places.h"
 #include "formats/decompress.h"
 #include "formats/table/shard_formats.h"
 #include "store/local_store.h"
@@ -141,27 +142,28 @@ Result<std::unique_ptr<ShardSource>> open_shards(std::span<const std::string> pa
                                                  const ShardSourceOptions& options) {
   if (!options.format.empty()) STOKER_TRY(parse_shard_format(options.format).status());
   ShardSourceOptions opened = options;
-  if (!opened.store) opened.store = local_store();
+  if (std::ranges::any_of(patterns, &std::string::empty))
+    return Status(Code::invalid_argument,
+                  "an empty name matches no shards; use \".\" for this directory");
+  STOKER_ASSIGN(const ShardPlaces places, open_places(patterns, options.s3, options.store));
+  opened.store = places.store;
   ObjectStore& store = *opened.store;
   std::vector<std::string> paths;
-  for (const std::string& pattern : patterns) {
-    if (pattern.empty())
-      return Status(Code::invalid_argument,
-                    "an empty name matches no shards; use \".\" for this directory");
+  for (const std::string& pattern : places.keys) {
     STOKER_ASSIGN(const std::vector<std::string> found, find_shards(pattern, store));
     for (const std::string& path : found) paths.push_back(clean_path(path));
   }
   if (paths.empty()) return Status(Code::not_found, "no shards were named");
-  const auto is_directory = [&store](const std::string& path) {
-    // A path that cannot be looked up fails with the reason when it is opened.
-    const Result<ObjectStore::Entry> entry = store.look(path);
+  // A path that cannot be looked up fails with the reason when it is opened.
+  const std::vector<Result<ObjectStore::Entry>> entries = internal::look_all(store, paths);
+  const auto is_directory = [](const Result<ObjectStore::Entry>& entry) {
     return entry.ok() && entry->kind == ObjectStore::Kind::folder;
   };
-  const auto first = std::ranges::find_if(paths, is_directory);
-  if (first == paths.end()) return internal::open_shard_files(paths, opened);
-  if (!std::ranges::all_of(paths, is_directory))
-    return Status(Code::invalid_argument,
-                  *first + ": name either directories or shard files, not both");
+  const auto first = std::ranges::find_if(entries, is_directory);
+  if (first == entries.end()) return internal::open_shard_files(paths, opened);
+  if (!std::ranges::all_of(entries, is_directory))
+    return Status(Code::invalid_argument, paths[static_cast<std::size_t>(first - entries.begin())] +
+                                              ": name either directories or shard files, not both");
   return internal::open_directories(paths, opened);
 }
 

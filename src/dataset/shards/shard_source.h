@@ -26,7 +26,7 @@ namespace stoker {
 class ShardSource {
  public:
   ShardSource(const ShardFormat& format, ShardFiles files)
-      : format_(format), files_(std::move(files)) {}
+      : format_(format), files_(std::move(files)), uri_(files_.store->uri_of(files_.directory)) {}
   ShardSource(const ShardSource&) = delete;
   ShardSource& operator=(const ShardSource&) = delete;
   virtual ~ShardSource() = default;
@@ -37,6 +37,9 @@ class ShardSource {
   ObjectStore& store() const noexcept { return *files_.store; }
   /// The directory that contains all shards; if the store is local, the index is in its `.stoker`.
   const std::string& directory() const noexcept { return files_.directory; }
+  /// The same as users name it.
+  const std::string& uri() const noexcept { return uri_; }
+  std::string uri_of(std::size_t shard) const { return store().uri_of(shards()[shard].path); }
   /// The directories that were opened as a whole, in order; empty if shards were named.
   const std::vector<std::string>& whole_directories() const noexcept { return whole_directories_; }
   void set_whole_directories(std::vector<std::string> directories) {
@@ -80,6 +83,7 @@ class ShardSource {
  private:
   const ShardFormat& format_;
   ShardFiles files_;
+  std::string uri_;
   std::vector<std::string> whole_directories_;
 };
 
@@ -91,7 +95,9 @@ struct ShardSourceOptions {
   /// Whether a shard that index.json names but that is missing or has another size fails the
   /// opening. Otherwise it fails when it is read.
   bool check_files = true;
-  std::shared_ptr<ObjectStore> store = nullptr;  ///< The store of the names; null: local_store().
+  /// Null: names are paths or URIs, see open_places(). Else they are keys of this store.
+  std::shared_ptr<ObjectStore> store = nullptr;
+  S3Options s3 = {};  ///< For URIs.
 };
 
 /// Opens what the patterns name (see find_shards()), in that order, as one dataset: shard files, or

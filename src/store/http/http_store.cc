@@ -9,6 +9,14 @@
 namespace stoker {
 namespace {
 
+/// The URL of a key. "//" is as "/", for servers as for the callers of a store.
+std::string url_of(const Url& base, const std::string& key) {
+  std::string path = base.path + "/";
+  for (const char c : percent_encode(key == "." ? "" : key, Slashes::keep))
+    if (c != '/' || path.back() != '/') path += c;
+  return base.origin() + path;
+}
+
 /// Paths below a URL; redirects to the same host.
 ///
 /// Thread safety: immutable.
@@ -18,7 +26,7 @@ class WebProtocol final : public HttpProtocol {
 
   Result<HttpRequest> make_request(HttpCall& call) override {
     HttpRequest request{.method = call.method,
-                        .url = call.moved_to.empty() ? url_of(call.key) : call.moved_to};
+                        .url = call.moved_to.empty() ? url_of(base_, call.key) : call.moved_to};
     for (const auto& [name, value] : call.headers)
       request.headers.push_back(std::string(name).append(": ").append(value));
     return request;
@@ -28,7 +36,7 @@ class WebProtocol final : public HttpProtocol {
     const int status = response.status;
     const std::string_view to = response.header("location");
     if (status / 100 != 3 || to.empty()) return judge_status(response, "");
-    const std::string from = call.moved_to.empty() ? url_of(call.key) : call.moved_to;
+    const std::string from = call.moved_to.empty() ? url_of(base_, call.key) : call.moved_to;
     const std::string moved =
         to.starts_with("/") ? base_.origin() + std::string(to) : std::string(to);
     if (moved == from + "/") return {.status = {Code::invalid_argument, "is a folder", EISDIR}};
@@ -48,14 +56,6 @@ class WebProtocol final : public HttpProtocol {
   }
 
  private:
-  /// "//" is as "/", for servers as for the callers of a store.
-  std::string url_of(const std::string& key) const {
-    std::string path = base_.path + "/";
-    for (const char c : percent_encode(key == "." ? "" : key, Slashes::keep))
-      if (c != '/' || path.back() != '/') path += c;
-    return base_.origin() + path;
-  }
-
   const Url base_;
 };
 
@@ -63,7 +63,11 @@ class WebProtocol final : public HttpProtocol {
 class HttpStore final : public ObjectStore {
  public:
   HttpStore(const Url& base, HttpOptions options)
-      : client_(std::move(options), [base] { return std::make_unique<WebProtocol>(base); }) {}
+      : base_(base),
+        client_(std::move(options), [base] { return std::make_unique<WebProtocol>(base); }) {}
+
+  std::string identity_of(const std::string& key) override { return uri_of(key); }
+  std::string uri_of(const std::string& key) override { return url_of(base_, key); }
 
   Result<std::unique_ptr<const Object>> open(const std::string& key,
                                              CachePolicy /*policy*/) override {
@@ -96,6 +100,7 @@ class HttpStore final : public ObjectStore {
     return Status(Code::unsupported, why, EROFS).with_context(client_.name_of(key));
   }
 
+  const Url base_;
   HttpClient client_;
 };
 

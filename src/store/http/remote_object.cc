@@ -149,8 +149,11 @@ Result<RemoteVersion> version_of(const HttpResponse& response) {
     return Status(Code::unsupported, "the server does not say how long the object is", EIO);
   if (response.header("accept-ranges") == "none")
     return Status(Code::unsupported, "the server does not answer requests for ranges", EIO);
-  version.info.version = version_number(
-      version.etag.empty() ? version.last_modified + "/" + std::string(size) : version.etag);
+  // A weak ETag may stay the same when bytes change.
+  const std::string told =
+      is_strong(version.etag) ? version.etag : version.last_modified + "/" + std::string(size);
+  if (is_strong(version.etag) || !version.last_modified.empty())
+    version.info.version = version_number(told);
   return version;
 }
 

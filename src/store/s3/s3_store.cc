@@ -23,7 +23,15 @@ std::string prefix_of(const std::string& folder) {
 /// Thread safety: as ObjectStore.
 class S3Store final : public ObjectStore {
  public:
-  S3Store(const std::string& bucket, const S3Options& options) : client_(bucket, options) {}
+  S3Store(const std::string& bucket, const S3Options& options)
+      : root_("s3://" + bucket + "/"), client_(bucket, options) {}
+
+  /// Two endpoints may have buckets of the same name.
+  std::string identity_of(const std::string& key) override {
+    const std::string& endpoint = client_.options().endpoint;
+    return uri_of(key) + (endpoint.empty() ? "" : " at " + endpoint);
+  }
+  std::string uri_of(const std::string& key) override { return root_ + (key == "." ? "" : key); }
 
   Result<std::unique_ptr<const Object>> open(const std::string& key,
                                              CachePolicy /*policy*/) override {
@@ -110,6 +118,7 @@ class S3Store final : public ObjectStore {
     return {};
   }
 
+  const std::string root_;
   S3Client client_;
 };
 

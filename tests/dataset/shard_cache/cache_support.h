@@ -63,6 +63,7 @@ class WatchedStore final : public ObjectStore {
   std::uint64_t read_count() const { return read_count_; }
 
   std::string identity_of(const std::string& key) override { return store_->identity_of(key); }
+  std::string uri_of(const std::string& key) override { return store_->uri_of(key); }
   Result<std::unique_ptr<const Object>> open(const std::string& key, CachePolicy policy) override {
     STOKER_ASSIGN(std::unique_ptr<const Object> object, store_->open(key, policy));
     return std::unique_ptr<const Object>(std::make_unique<Watched>(*this, std::move(object)));

@@ -67,7 +67,6 @@ TEST_F(FindShardsTest, a_real_name_with_braces_is_that_file_and_not_what_they_st
   for (const char* name : {"{a,b}.tar", "{1..2}", "open{"}) {
     std::ofstream(dir_.file(name)) << "x";
     EXPECT_EQ(*find_shards(dir_.file(name)), Names{dir_.file(name)});
-    EXPECT_EQ(*find_shards("file://" + dir_.file(name)), Names{dir_.file(name)});
   }
 }
 

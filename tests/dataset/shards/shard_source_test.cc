@@ -164,7 +164,10 @@ TEST_F(ShardSourceTest, what_is_missing_or_no_shard_is_named) {
       {{file("notes.txt")}, "invalid_argument: " + file("notes.txt")},
       {{file("a.tar"), file("empty")},
        "invalid_argument: " + file("empty") + ": name either direct"},
-      {{"s3://bucket/x.tar"}, "unsupported: s3://bucket/x.tar: only files"},
+      {{"gs://bucket/x.tar"}, "unsupported: gs://bucket/x.tar: no such store"},
+      {{"pipe:cat x.tar"}, "unsupported: pipe:"},
+      {{file("a.tar"), "s3://bucket/x.tar"}, "invalid_argument: " + file("a.tar") + " and s3://"},
+      {{"s3://bucket/a.tar", "s3://other/a.tar"}, "invalid_argument: s3://bucket/a.tar and s3://"},
   };
   for (const auto& [patterns, expected] : cases) {
     const std::string answer = format_of(patterns);
