@@ -12,9 +12,9 @@
 
 #include "bind.h"
 #include "dataset/input/input.h"
+#include "dataset/pack/field_losses.h"
 #include "dataset/pack/pack.h"
 #include "dataset/pack/pack_paths.h"
-#include "dataset/pack/rounded_fields.h"
 #include "formats/table/shard_formats.h"
 #include "ingest_arguments.h"
 #include "ingest_writer.h"
@@ -84,8 +84,8 @@ void bind_pack(nb::module_& module) {
       .def_ro("shards_found", &PackReport::shards_found, "Shards that an earlier run had finished.")
       .def_ro("is_complete", &PackReport::is_complete, "Whether the manifest is written.")
       .def_prop_ro(
-          "remarks", [](const PackReport& self) { return remarks_on(self); },
-          "Warnings: fields whose numbers have lost bits.")
+          "remarks", [](const PackReport& self) { return remarks_on(self.losses); },
+          "Warnings: what the format does not store of some fields.")
       .def("__repr__", &to_repr);
   nb::class_<PackFiles>(module, "PackFiles", "Use stoker.pack.")
       .def_prop_ro("remarks", [](const PackFiles& self) { return remarks_on(*self.input); })

@@ -778,7 +778,7 @@ class PackReport:
 
     @property
     def remarks(self) -> list[str]:
-        """Warnings: fields whose numbers have lost bits."""
+        """Warnings: what the format does not store of some fields."""
 
     def __repr__(self) -> str: ...
 

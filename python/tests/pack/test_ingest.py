@@ -34,6 +34,9 @@ REAL = {"x": 0.1, "exact": 0.5, "a": np.array([1.0, 0.3]), "l": [0.1, 2.0], "w":
 ROUNDED = {f'field "{name}": float64 numbers were rounded to float32' for name in ("a", "l", "x")}
 
 
+SHAPELESS = 'field "{}": arrays were stored without their shape'
+
+
 def told_of(caught: Any) -> list[str]:
     return sorted(str(one.message).split(", because")[0] for one in caught)
 
@@ -76,6 +79,28 @@ def test_fields_whose_numbers_tfrecord_rounds_are_named_once(
         subprocess.run(arguments, check=True)
         remarks = [line for line in capfd.readouterr().err.splitlines() if "rounded" in line]
         assert [line.split(",")[0] for line in remarks][-1] == max(ROUNDED)
+
+
+def test_fields_whose_shape_tfrecord_loses_are_named_once(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    row = {"image": np.ones((2, 3), np.uint8), "x": np.ones((1, 2), np.float32)}
+    row |= {"flat": np.arange(3), "one": np.array(1), "json": [[1, 2], [3, 4]]}
+    for form in ("tar", "mds"):
+        stoker.ingest([row] * 3, tmp_path / form, format=form)  # type: ignore[arg-type]
+    assert not recwarn.list
+    stoker.ingest([row] * 3, tmp_path / "new", format="tfrecord", samples_per_shard=1)
+    told = [SHAPELESS.format("image"), SHAPELESS.format("x")]
+    assert told_of(recwarn.list) == told
+    fields: Any = {"image": stoker.Array(np.int64, (2, 3)), "x": stoker.Array(np.float32, (1, 2))}
+    batch = next(iter(stoker.Loader(tmp_path / "new", batch_size=3, fields=fields)))
+    assert [tuple(batch[name].shape) for name in fields] == [(3, 2, 3), (3, 1, 2)]
+
+    command = Path(__file__).parents[3] / "build" / "release" / "stoker"
+    words = [command, "convert", tmp_path / "mds", tmp_path / "out", "--format", "tfrecord"]
+    subprocess.run(words, check=True)
+    remarks = capfd.readouterr().err.splitlines()
+    assert [line.split(", because")[0] for line in remarks] == told
 
 
 def test_a_tar_is_read_back_by_pythons_tarfile(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@
 
 #include "base/shell_quote.h"
 #include "cli/option_value.h"
-#include "dataset/pack/rounded_fields.h"
+#include "dataset/pack/field_losses.h"
 #include "formats/json/json.h"
 #include "formats/table/shard_formats.h"
 #include "stoker/units.h"
@@ -116,7 +116,7 @@ std::string render(const PackReport& report, const std::string& directory, bool 
 
 void write_pack_report(Context& context, const PackReport& report, const std::string& directory,
                        bool json) {
-  for (const std::string& remark : remarks_on(report)) context.err << remark << '\n';
+  for (const std::string& remark : remarks_on(report.losses)) context.err << remark << '\n';
   context.out << render(report, directory, json);
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dataset/input/input.h"
+#include "dataset/pack/field_losses.h"
 #include "dataset/pack/pack_plan.h"
 #include "io/files/file_ops.h"
 #include "stoker/status.h"
@@ -43,9 +44,8 @@ struct PackReport {
   std::uint64_t size_bytes = 0;
   std::uint64_t shards_found = 0;  ///< Finished by an earlier run.
   bool is_complete = false;        ///< The manifest was written: the dataset is finished.
-  /// Fields whose numbers have lost bits; see remarks_on(). Empty if an earlier run has finished
-  /// the job.
-  std::vector<std::string> rounded_fields = {};
+  /// See remarks_on(). Empty if an earlier run has finished the job.
+  FieldLosses losses = {};
 };
 
 /// Packs the samples of `input` into `directory`. The directory is created if it does not exist;

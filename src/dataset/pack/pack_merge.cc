@@ -164,9 +164,7 @@ Result<PackReport> merge_locked(FileOps& ops, const PathAt& directory, const Pac
   remove_parts(ops, directory, job);
   PackReport report = report_of(manifest);
   report.shards_found = 0;
-  RoundedFields rounded;
-  for (const PackPart& part : parts) rounded.insert(part.rounded.begin(), part.rounded.end());
-  report.rounded_fields.assign(rounded.begin(), rounded.end());
+  for (const PackPart& part : parts) report.losses.add(part.losses);
   return report;
 }
 

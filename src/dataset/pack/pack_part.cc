@@ -1,5 +1,7 @@
 #include "dataset/pack/pack_part.h"
 
+#include <utility>
+
 #include "dataset/index/index.h"
 #include "dataset/pack/pack_paths.h"
 #include "dataset/shards/dataset_manifest_json.h"
@@ -11,6 +13,10 @@ namespace stoker {
 namespace {
 
 constexpr std::size_t kPartBytesMax = std::size_t{16} << 20;
+
+/// The members of a part that list fields, which are left out if empty.
+constexpr std::pair<const char*, FieldLosses::Names FieldLosses::*> kLosses[] = {
+    {"rounded", &FieldLosses::rounded}, {"flattened", &FieldLosses::flattened}};
 
 PathAt part_path(const PathAt& directory, const std::string& shard_name) {
   return pack_parts_directory(directory) / (shard_name + ".json");
@@ -39,7 +45,9 @@ Status publish_pack_part(FileOps& ops, const PathAt& directory, const PackPart& 
                    {"files", std::move(files)},
                    {"mds_index", part.mds_index}};
   if (part.types) document["types"] = field_types_json(*part.types);
-  if (!part.rounded.empty()) document["rounded"] = Json::array_of(part.rounded);
+  for (const auto& [name, fields] : kLosses)
+    if (const FieldLosses::Names& names = part.losses.*fields; !names.empty())
+      document[name] = Json::array_of(names);
   const std::string text = document.dump() + "\n";
   return publish_file(ops, part_path(directory, name), std::as_bytes(std::span(text)));
 }
@@ -66,11 +74,13 @@ Result<PackPart> read_pack_part(const PathAt& directory, const std::string& shar
   if (!types.is_null()) {
     STOKER_ASSIGN(part.types, parse_field_types(types));
   }
-  STOKER_ASSIGN(const JsonView rounded, root.at_or_null("rounded"));
-  const std::size_t rounded_count = rounded.value().size();
-  for (std::size_t i = 0; i < rounded_count; ++i) {
-    STOKER_ASSIGN(std::string name, rounded.element(i).text());
-    part.rounded.insert(std::move(name));
+  for (const auto& [name, fields] : kLosses) {
+    STOKER_ASSIGN(const JsonView names, root.at_or_null(name));
+    const std::size_t name_count = names.value().size();
+    for (std::size_t i = 0; i < name_count; ++i) {
+      STOKER_ASSIGN(std::string field, names.element(i).text());
+      (part.losses.*fields).insert(std::move(field));
+    }
   }
   STOKER_ASSIGN(const JsonView mds_index, root.at("mds_index"));
   STOKER_ASSIGN(part.mds_index, mds_index.text());

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "dataset/pack/rounded_fields.h"
+#include "dataset/pack/field_losses.h"
 #include "dataset/shards/dataset_manifest.h"
 #include "formats/shard_format.h"
 #include "io/files/file_ops.h"
@@ -23,7 +23,7 @@ struct PackPart {
   std::vector<ManifestFile> files;  ///< Other files of the shard: Megatron's ".idx".
   /// Of the shard's fields; nothing if they are not recorded.
   std::optional<FieldTypes> types;
-  RoundedFields rounded = {};
+  FieldLosses losses = {};
   std::string mds_index;  ///< An index.json with only this shard; empty if not MDS.
 
   bool operator==(const PackPart&) const = default;

@@ -185,14 +185,12 @@ Result<PackReport> PackSession::close(std::uint64_t found) {
                     .size_bytes = 0,
                     .shards_found = found,
                     .is_complete = false};
-  RoundedFields rounded;
   for (const std::uint64_t i : shards_) {
     STOKER_ASSIGN(const PackPart part, read_pack_part(directory_, plan_.job.shard_name(i)));
     report.sample_count += part.shard.sample_count;
     report.size_bytes += part.shard.file.size_bytes;
-    rounded.insert(part.rounded.begin(), part.rounded.end());
+    report.losses.add(part.losses);
   }
-  report.rounded_fields.assign(rounded.begin(), rounded.end());
   lock_ = UniqueFd();
   return report;
 }

@@ -107,10 +107,7 @@ Status ShardPacker::append(SampleView& sample) {
   STOKER_TRY(fit_fields(format_, sample));
   STOKER_TRY(writer_.writer->append(sample));
   if (types_) add_types(sample, given_);
-  for (std::size_t i = 0; i < given_.size(); ++i) {
-    const std::string_view name = sample.fields[i].name;
-    if (!rounded_.contains(name) && is_rounded(given_[i], sample.fields[i])) rounded_.emplace(name);
-  }
+  for (std::size_t i = 0; i < given_.size(); ++i) losses_.add(given_[i], sample.fields[i]);
   if (writer_.mds == nullptr) return output_->checksums().add(writer_.writer->last_record());
   sizes_.push_back(writer_.mds->last_record().size_bytes);
   return {};
@@ -142,7 +139,7 @@ Status ShardPacker::finish() {
                 .sample_count = sample_count},
       .files = {},
       .types = types_,
-      .rounded = rounded_,
+      .losses = losses_,
       .mds_index = writer_.mds != nullptr ? format_mds_index({writer_.mds->shard()}) : ""};
   STOKER_ASSIGN(const std::vector<StagedSidecar> staged,
                 stage_sidecars(ops_, options_, sidecars, part));

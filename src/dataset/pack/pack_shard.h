@@ -55,7 +55,7 @@ class ShardPacker {
   std::unique_ptr<ShardOutput> output_;
   PackWriter writer_;                // writes to output_
   std::optional<FieldTypes> types_;  // of fields, where the format does not store them
-  RoundedFields rounded_;
+  FieldLosses losses_;
   std::vector<FieldView> given_;      // of append(): the fields before they were converted
   std::vector<std::uint64_t> sizes_;  // of MDS records, whose offsets are known at the end
 };

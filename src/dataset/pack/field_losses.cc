@@ -1,4 +1,4 @@
-#include "dataset/pack/rounded_fields.h"
+#include "dataset/pack/field_losses.h"
 
 #include <cmath>
 #include <cstring>
@@ -20,8 +20,6 @@ T number_at(std::span<const std::byte> bytes, std::size_t i) {
 bool differ(double given, float stored) {
   return double{stored} != given && !std::isnan(given);
 }
-
-}  // namespace
 
 bool is_rounded(const FieldView& given, const FieldView& stored) {
   if (stored.type != FieldType::float32 || given.type == FieldType::float32) return false;
@@ -46,12 +44,36 @@ bool is_rounded(const FieldView& given, const FieldView& stored) {
   return false;
 }
 
-std::vector<std::string> remarks_on(const PackReport& report) {
+/// Whether a format that stores lists has dropped the shape. A list of one dimension has none.
+bool is_flattened(const FieldView& given, const FieldView& stored) {
+  return given.type == FieldType::array && given.shape.size() > 1 &&
+         (stored.type == FieldType::int64 || stored.type == FieldType::float32);
+}
+
+}  // namespace
+
+void FieldLosses::add(const FieldView& given, const FieldView& stored) {
+  const std::string_view name = stored.name;
+  if (!rounded.contains(name) && is_rounded(given, stored)) rounded.emplace(name);
+  if (!flattened.contains(name) && is_flattened(given, stored)) flattened.emplace(name);
+}
+
+void FieldLosses::add(const FieldLosses& other) {
+  rounded.insert(other.rounded.begin(), other.rounded.end());
+  flattened.insert(other.flattened.begin(), other.flattened.end());
+}
+
+std::vector<std::string> remarks_on(const FieldLosses& losses) {
   std::vector<std::string> remarks;
-  for (const std::string& name : report.rounded_fields)
+  for (const std::string& name : losses.rounded)
     remarks.push_back("field " + quote_for_message(name) +
                       ": float64 numbers were rounded to float32, because TFRecord has no float64; "
                       "tar and mds keep them");
+  for (const std::string& name : losses.flattened)
+    remarks.push_back("field " + quote_for_message(name) +
+                      ": arrays were stored without their shape, because TFRecord has only lists; "
+                      "tar and mds keep it, and fields= of a Loader can give it "
+                      "(stoker.Array(dtype, shape))");
   return remarks;
 }
 
