@@ -128,8 +128,8 @@ TEST_P(CoordinatorSuite, who_waits_is_told_for_whom) {
                        .where = "/run",
                        .on_wait = {.tell = [&](const std::string& text) { told.push_back(text); },
                                    .after = std::chrono::milliseconds(1)}});
-  EXPECT_FALSE(leader->gather("k", "", deadline_after(std::chrono::milliseconds(100))).ok());
-  ASSERT_FALSE(told.empty());
+  for (std::chrono::milliseconds time(100); told.empty(); time *= 2)
+    EXPECT_FALSE(leader->gather("k", "", deadline_after(time)).ok());
   EXPECT_NE(told[0].find("rank 0 of 3 waits for rank 1 in "), std::string::npos) << told[0];
 }
 

@@ -235,9 +235,12 @@ TEST_P(HangingDeviceTest,
   const auto saver = make_saver(options());
   const SaveTensor w = on_device("w", iota(2 * kMiB, 1));
   fake_.hold(0, current_);
-  const Result<PendingSave> pending =
-      saver->save(late_request(1, w, std::chrono::milliseconds(300)));
-  ASSERT_TRUE(pending.ok()) << pending.status().message();
+  Result<PendingSave> pending = Status(Code::unavailable, "");
+  for (std::chrono::milliseconds time(300); !pending.ok(); time *= 2) {
+    pending = saver->save(late_request(1, w, time));
+    // On a busy machine the deadline may pass before the save gets to the device.
+    ASSERT_TRUE(pending.ok() || lent_.empty()) << pending.status().message();
+  }
   EXPECT_EQ(pending->wait().code(), Code::unavailable);
   pending->set_reported();
   EXPECT_FALSE(pending->is_released());

@@ -30,7 +30,6 @@ class StuckWriteTest : public ::testing::Test {
   /// The first `stuck_count` engines belong to a device that does not answer.
   std::unique_ptr<CheckpointSaver> make(int stuck_count) {
     SaverOptions options = quiet_options(dir_.path());
-    options.deadline = std::chrono::seconds(1);
     options.memory_bytes = std::uint64_t{128} << 10;  // one save's, and no more
     options.engine = [this, stuck_count, made = 0]() mutable -> Result<std::unique_ptr<Engine>> {
       if (made++ >= stuck_count) return make_sync_engine({.depth = 8});
@@ -43,7 +42,9 @@ class StuckWriteTest : public ::testing::Test {
 
   /// The error of a save that is stuck, and that the next call tells as well.
   Status save_stuck(CheckpointSaver& saver, std::uint64_t step) {
-    const Result<PendingSave> pending = saver.save(request_of(step, tensors_));
+    SaveRequest request = request_of(step, tensors_);
+    request.deadline = std::chrono::seconds(1);
+    const Result<PendingSave> pending = saver.save(std::move(request));
     if (!pending.ok()) return pending.status();
     Status error = pending->wait();
     EXPECT_EQ(pending->outcome(), SaveOutcome::failed);
@@ -168,7 +169,6 @@ TEST_F(StuckWriteTest, a_sync_that_never_ends_fails_its_save_and_no_other) {
   // Never freed: the thread of the stuck sync may outlive the test.
   static auto& ops = *new HangingSyncs(device_, 1);
   SaverOptions options = quiet_options(dir_.path());
-  options.deadline = std::chrono::seconds(1);
   options.ops = &ops;
   const std::unique_ptr<CheckpointSaver> saver = testing::make_saver(std::move(options));
   const Status error = save_stuck(*saver, 10);
