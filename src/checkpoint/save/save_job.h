@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <span>
 #include <string>
 #include <thread>
@@ -46,6 +47,16 @@ struct SaveJob {
   std::shared_ptr<PendingState> pending;
   /// For failures where making it could fail as well.
   const Status no_memory = Status::from_errno(ENOMEM, "copy a checkpoint", "");
+  /// Returns what `call` returns, and no_memory for std::bad_alloc: the other ranks get a failure,
+  /// and would wait for this one after an exception.
+  template <typename Call>
+  Status unless_no_memory(const Call& call) const {
+    try {
+      return call();
+    } catch (const std::bad_alloc&) {
+      return no_memory;
+    }
+  }
   Status failure;  ///< An error on this rank before writing, to be reported to the others.
   /// Disk space that the save needs on all ranks; on rank 0 only. Set before the job is queued.
   std::uint64_t new_bytes = 0;

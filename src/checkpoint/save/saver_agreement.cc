@@ -181,7 +181,7 @@ void CheckpointSaver::Core::yield_place() {
 
 /// Agrees with the other ranks on the save, and if needed on who stores what.
 Result<Verdict> CheckpointSaver::Core::agree_and_plan(SaveJob& job) {
-  Status planned = plan(job);
+  Status planned = job.unless_no_memory([&] { return plan(job); });
   if (coordinator_.world_size() == 1) return agree(job, begin(job, planned));
   int lock_count = 0;
   for (bool must_count = false;; must_count = true) {
@@ -190,7 +190,8 @@ Result<Verdict> CheckpointSaver::Core::agree_and_plan(SaveJob& job) {
       MutexLock lock(mutex_);
       shared_number = must_count ? 0 : sharing_.number_for(job.keys);
     }
-    if (planned.ok() && shared_number == 0) planned = count(job);
+    if (planned.ok() && shared_number == 0)
+      planned = job.unless_no_memory([&] { return count(job); });
     BeginMessage message = begin(job, planned);
     message.shared_number = shared_number;
     const Status placed = introduce_place(job, message);
@@ -214,7 +215,8 @@ Result<Verdict> CheckpointSaver::Core::agree_and_plan(SaveJob& job) {
         MutexLock lock(mutex_);
         sharing_.learn(job.number, job.keys, *verdict.owners, verdict.places);
       }
-      job.failure = plan(job);  // the other ranks get it with this rank's part
+      // The other ranks get it with this rank's part.
+      job.failure = job.unless_no_memory([&] { return plan(job); });
       const std::vector<std::string> differing =
           find_differing(job.request.tensors, job.keys, *verdict.owners, rank);
       if (!differing.empty() && options_.on_differing) options_.on_differing(differing);

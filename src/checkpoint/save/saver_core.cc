@@ -80,8 +80,10 @@ Result<PendingSave> CheckpointSaver::Core::save(SaveRequest request) {
   // The other ranks get a refusal in agree_and_plan().
   if (job->request.refusal.ok()) job->request.refusal = replaced_.check();
   if (job->request.refusal.ok())
-    job->request.refusal =
-        options_.copier->begin(job->request.tensors, job->request.devices, job->device_deadline);
+    job->request.refusal = job->unless_no_memory([&] {
+      return options_.copier->begin(job->request.tensors, job->request.devices,
+                                    job->device_deadline);
+    });
   const std::string context = "save step " + std::to_string(job->request.step);
   if (coordinator_.world_size() > 1) job->keys = piece_keys(job->request.tensors);
   const Result<Verdict> verdict = agree_in_time(*job);

@@ -83,7 +83,7 @@ Status CheckpointSaver::Core::stage(const Job& job) {
 }
 
 Result<PendingSave> CheckpointSaver::Core::enter(const Job& job) {
-  job->failure = stage(job);
+  job->failure = job->unless_no_memory([&] { return stage(job); });
   if (job->failure.ok())
     fills_->begin(job->number);
   else

@@ -1,5 +1,7 @@
-// Each call of the driver fails in turn, in three ways: a read fails, or all its bytes are right.
+// Each call of the driver fails in turn, in four ways: a read fails, or all its bytes are right.
 #include <gtest/gtest.h>
+
+#include <new>
 
 #include "checkpoint/device/device_reads.h"
 
@@ -17,7 +19,13 @@ class DeviceReadFaultsTest : public DeviceReadsFixture,
     std::vector<ReadTarget> targets = all_on_device();
     targets[0].device = 1;
     fake_->fail_call(number, GetParam());
-    const Status status = open(/*thread_count=*/1).read_all(targets, options());
+    Status status;
+    try {
+      status = open(/*thread_count=*/1).read_all(targets, options());
+    } catch (const std::bad_alloc&) {
+      EXPECT_EQ(GetParam(), FakeDriver::Fault::no_memory);
+      status = Status(Code::unavailable, "no memory");
+    }
     const bool was_reached = fake_->calls().size() > number;
     if (status.ok())
       expect_all(targets);
@@ -44,7 +52,7 @@ TEST_P(DeviceReadFaultsTest, a_read_fails_or_its_bytes_are_right) {
 
 INSTANTIATE_TEST_SUITE_P(Faults, DeviceReadFaultsTest,
                          ::testing::Values(FakeDriver::Fault::once, FakeDriver::Fault::sticky,
-                                           FakeDriver::Fault::later));
+                                           FakeDriver::Fault::later, FakeDriver::Fault::no_memory));
 
 }  // namespace
 }  // namespace stoker::testing

@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "checkpoint/device/device_saves.h"
-#include "checkpoint/opened.h"
+#include "checkpoint/device/device_ranks.h"
 
 namespace stoker::testing {
 namespace {
@@ -50,54 +49,48 @@ TEST_F(LateDigestsTest, end_at_the_deadline_and_keep_their_memory_until_the_devi
   EXPECT_EQ(fake_.registered_count(), 1U);
 }
 
-TEST_F(LateDigestsTest, a_save_of_two_ranks_fails_and_its_checkpointers_do_not_wait) {
-  std::vector<std::unique_ptr<CheckpointSaver>> savers;
-  std::vector<std::shared_ptr<TensorCopier>> copiers;
-  for (std::uint32_t rank = 0; rank < 2; ++rank) {
-    SaverOptions own = options();
-    own.deadline = std::chrono::seconds(30);
-    auto made = make_shared_directory_coordinator({.place = opened(dir_.path()),
-                                                   .word = "job",
-                                                   .session = "1",
-                                                   .rank = rank,
-                                                   .world_size = 2});
-    ASSERT_TRUE(made.ok());
-    own.coordinator = *std::move(made);
-    copiers.push_back(own.copier);
-    savers.push_back(make_saver(std::move(own)));
+/// A save of two ranks of which one has a device that does not answer.
+class LateRanksTest : public DeviceRanks, public ::testing::WithParamInterface<std::int32_t> {
+ protected:
+  std::vector<Status> save(Savers& savers, std::uint64_t step, nanoseconds deadline) {
+    return save_on_all(savers, [&](std::uint32_t rank) {
+      return SaveRequest{.step = step, .tensors = {tensors_[rank]}, .deadline = deadline};
+    });
   }
-  const std::vector<float> values = iota(kMiB, 1);
-  const auto save_on_all = [&](std::uint64_t step, nanoseconds deadline) {
-    std::vector<Status> ends(2);
-    {
-      std::vector<std::jthread> ranks;
-      for (std::uint32_t rank = 0; rank < 2; ++rank)
-        ranks.emplace_back([&, rank] {
-          SaveRequest request{.step = step,
-                              .tensors = {on_device("w", values, static_cast<int>(rank))}};
-          if (rank == 0) request.devices.streams = {{.device = 0, .handle = current_}};
-          request.deadline = deadline;
-          Result<PendingSave> pending = savers[rank]->save(std::move(request));
-          ends[rank] = pending.ok() ? pending->wait() : pending.status();
-        });
-    }
-    return ends;
-  };
-  fake_.hold(0, current_);
-  for (const Status& end : save_on_all(1, std::chrono::milliseconds(500)))
-    EXPECT_EQ(end.code(), Code::unavailable) << end.message();
-  {
-    std::vector<std::jthread> closing;
-    for (auto& saver : savers) closing.emplace_back([&saver] { saver.reset(); });
+  /// Saves with a deadline, which the device lets pass, and closes.
+  void expect_late(Savers& savers, std::uint64_t step) {
+    fake_.hold(GetParam(), /*stream=*/nullptr);
+    for (const Status& end : save(savers, step, std::chrono::milliseconds(500)))
+      EXPECT_EQ(end.code(), Code::unavailable) << end.message();
+    close_all(savers);
+    EXPECT_FALSE(std::filesystem::exists(step_path(step)));
+    fake_.release();
+    // The threads that still wait have the copiers, which call the driver when they are destroyed.
+    const auto is_in_use = [](const auto& copier) { return copier.use_count() > 1; };
+    while (std::ranges::any_of(copiers_, is_in_use)) std::this_thread::yield();
+    copiers_.clear();
   }
-  EXPECT_FALSE(std::filesystem::exists(step_path(1)));
-  fake_.release();
-  // The threads that still wait have the copiers, which call the driver when they are destroyed.
-  const auto is_in_use = [](const auto& copier) { return copier.use_count() > 1; };
-  while (std::ranges::any_of(copiers, is_in_use)) std::this_thread::yield();
-  copiers.clear();
+
+  const SaveTensor tensors_[kRanks] = {on_device("w", iota(kMiB, 1), 0),
+                                       on_device("w", iota(kMiB, 1), 1)};
+};
+
+TEST_P(LateRanksTest, a_save_that_compares_checksums_fails_and_its_checkpointers_do_not_wait) {
+  Savers savers = savers_in(dir_.path());
+  expect_late(savers, 1);
   EXPECT_EQ(fake_.registered_count(), 0U);
 }
+
+/// The rank that stores it copies the tensor, and the other one hashes it.
+TEST_P(LateRanksTest, so_does_one_that_knows_who_stores_the_tensor) {
+  Savers savers = savers_in(dir_.path());
+  for (const Status& end : save(savers, 1, std::chrono::hours(1)))
+    ASSERT_TRUE(end.ok()) << end.message();
+  expect_late(savers, 2);
+  expect_whole(step_path(1));
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, LateRanksTest, ::testing::Values(0, 1));
 
 }  // namespace
 }  // namespace stoker::testing
