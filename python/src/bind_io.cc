@@ -226,6 +226,13 @@ void bind_io(nb::module_& module) {
   module.def("write_durable", &write_durable, "path"_a, "data"_a, "must_be_new"_a,
              nb::sig("def write_durable(path: bytes, data: Any, must_be_new: bool) -> None"),
              "Use stoker.io.write_durable.");
+  module.def(
+      "advise_huge_pages",
+      [](std::uintptr_t address, std::size_t size) {
+        advise_huge_pages({reinterpret_cast<std::byte*>(address), size});
+      },
+      "address"_a, "size"_a,
+      "Asks for huge pages in new memory that is about to be filled, before it is touched.");
   module.def("residency", &look, "path"_a, "offset"_a, "size"_a, "evict_first"_a,
              nb::sig("def residency(path: bytes, offset: int, size: int, evict_first: bool) -> "
                      "tuple[int, int]"),

@@ -904,6 +904,11 @@ def read_many(paths: list[bytes], table: NDArray[numpy.uint64], places: list[NDA
 def write_durable(path: bytes, data: Any, must_be_new: bool) -> None:
     """Use stoker.io.write_durable."""
 
+def advise_huge_pages(address: int, size: int) -> None:
+    """
+    Asks for huge pages in new memory that is about to be filled, before it is touched.
+    """
+
 def residency(path: bytes, offset: int, size: int, evict_first: bool) -> tuple[int, int]:
     """
     Returns resident bytes and size of a range; size 0 means to the end. Use stoker.io.residency.

@@ -68,6 +68,15 @@ void* map_anonymous(std::size_t size_bytes, int more_flags) {
 
 }  // namespace
 
+void advise_huge_pages(std::span<std::byte> bytes) noexcept {
+  const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
+  const std::size_t head = (kHugePageBytes - begin % kHugePageBytes) % kHugePageBytes;
+  if (bytes.size() < head + kHugePageBytes) return;
+  // Whole huge pages alone: what lies beside them may not be the caller's.
+  const std::size_t size = (bytes.size() - head) / kHugePageBytes * kHugePageBytes;
+  ::madvise(bytes.data() + head, size, MADV_HUGEPAGE);
+}
+
 Result<MappedArena> MappedArena::map(std::size_t size_bytes, bool huge_pages, bool touch) {
   if (huge_pages) {
     // Huge pages that an administrator has reserved. Populated at once: a hugetlb mapping that
@@ -91,7 +100,7 @@ Result<MappedArena> MappedArena::map(std::size_t size_bytes, bool huge_pages, bo
   if (skip > 0) ::munmap(first, skip);
   if (slack > skip) ::munmap(first + skip + size_bytes, slack - skip);
   const std::span bytes(first + skip, size_bytes);
-  if (huge_pages) ::madvise(bytes.data(), bytes.size(), MADV_HUGEPAGE);
+  if (huge_pages) advise_huge_pages(bytes);
   if (touch) touch_all(bytes);
   const bool granted = huge_pages && touch && has_huge_pages(bytes);
   return MappedArena(bytes, granted ? ArenaPages::transparent_huge : ArenaPages::small);

@@ -22,6 +22,11 @@ class Arena {
 /// Allocates an arena of at least `size_bytes`, aligned to 4096, with all pages faulted in.
 using ArenaMaker = std::function<Result<std::unique_ptr<Arena>>(std::size_t size_bytes)>;
 
+/// Asks the kernel for huge pages in new memory that is about to be filled: with small ones, the
+/// first touch takes several times as long as what is written. Does nothing if the kernel has none,
+/// or for memory that is too small to contain one.
+void advise_huge_pages(std::span<std::byte> bytes) noexcept;
+
 /// Anonymous memory from mmap(2), on huge pages if the kernel grants them.
 ///
 /// Thread safety: immutable after map(). The destructor unmaps.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy.typing as npt
 from stoker._checkpoint.tensors.memory import (
     UnsupportedValueError,
     array_layout,
+    empty_tensor,
     new_array,
     torch_layout,
 )
@@ -135,7 +135,7 @@ class LazyTensor:
         except UnsupportedValueError as error:
             raise ValueError(f"{self.name}: {error}: load it without a device") from None
         try:
-            return importlib.import_module("torch").empty(shape, dtype=kind, device=device)
+            return empty_tensor(shape, kind, device)
         except TypeError:  # a dimension beyond int64, of a tensor without elements
             raise ValueError(f"{self.name}: torch has no tensor of the shape {shape}") from None
 

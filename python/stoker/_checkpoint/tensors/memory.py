@@ -47,6 +47,7 @@ _TYPES = {
 }
 _NAMES = {tensor_type: name for name, tensor_type in _TYPES.items()}
 _COMPLEX128 = "<c16"
+_HUGE_FROM_BYTES = 4 << 20  # as in NumPy
 
 
 class UnsupportedValueError(ValueError):
@@ -387,9 +388,16 @@ def torch_layout(
 
 def new_tensor(tensor_type: str, shape: tuple[int, ...], element: str | None) -> Any:
     """Returns a new torch tensor for a stored tensor; on the CPU, not the default device."""
-    torch = importlib.import_module("torch")
     dtype, shape = torch_layout(tensor_type, shape, element)
-    return _new("tensor", lambda: torch.empty(shape, dtype=dtype, device="cpu"))
+    return _new("tensor", lambda: empty_tensor(shape, dtype, "cpu"))
+
+
+def empty_tensor(shape: tuple[int, ...], dtype: Any, device: Any) -> Any:
+    """Returns a torch tensor with any elements; on the host in huge pages, as NumPy's arrays."""
+    tensor = importlib.import_module("torch").empty(shape, dtype=dtype, device=device)
+    if _is_on_host(tensor) and tensor.nbytes >= _HUGE_FROM_BYTES:
+        _native.advise_huge_pages(tensor.data_ptr(), tensor.nbytes)
+    return tensor
 
 
 def _new(what: str, make: Callable[[], Any]) -> Any:
@@ -405,8 +413,7 @@ def new_staging(array: Any) -> Any:
     """Returns contiguous host memory for the elements of an array or a tensor."""
     if isinstance(array, np.ndarray):
         return np.empty(array.shape, array.dtype)
-    torch = importlib.import_module("torch")
-    return torch.empty(tuple(array.shape), dtype=array.dtype, device="cpu")
+    return empty_tensor(tuple(array.shape), array.dtype, "cpu")
 
 
 def copy_into(array: Any, staging: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -329,3 +330,33 @@ def test_several_threads_load_at_the_same_time(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert all(torch.equal(one["model.norm"], torch.arange(7.0)) for one in found)
+
+
+def has_huge_pages(address: int) -> bool:
+    """Whether huge pages were asked for in the mapping of this address."""
+    is_inside = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if found := re.match("([0-9a-f]+)-([0-9a-f]+) ", line):
+            is_inside = int(found[1], 16) <= address < int(found[2], 16)
+        elif is_inside and line.startswith("VmFlags:"):
+            return " hg" in line
+    raise ValueError("no such address")
+
+
+@pytest.mark.skipif(
+    not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="the kernel has no huge pages"
+)
+def test_new_tensors_are_in_huge_pages(tmp_path: Path) -> None:
+    """With small ones, most of the time of a load goes into touching memory the first time."""
+    large = torch.arange(9 << 20, dtype=torch.float32)
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, model={"large": large}).wait()
+        restored = saver.restore(model=None)
+    assert restored is not None
+    served = stoker.load(tmp_path, device="cpu")["model.large"]
+    read = stoker.load(tmp_path).read()["model"]["large"]
+    array = stoker.load(tmp_path)["model.large"][...]
+    for found in (served, read, restored.trees["model"]["large"]):
+        assert torch.equal(found, large)
+        assert has_huge_pages(found.data_ptr() + found.nbytes // 2)
+    assert has_huge_pages(array.ctypes.data + array.nbytes // 2)
