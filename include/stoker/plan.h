@@ -37,10 +37,11 @@ struct Value {
 /// An input as it was used.
 struct Given {
   std::string name;
-  std::string text;    ///< As it was written: "130KB".
-  Value value;         ///< Of a word, 0.
-  std::string origin;  ///< "given", "default", "catalogue: NAME", "measured in DIR, xfs".
-  std::string source;  ///< Where the catalogue has it from, and when; otherwise empty.
+  std::string text;     ///< As it was written: "130KB".
+  Value value;          ///< Of a word, 0.
+  std::string origin;   ///< "given", "default", "catalogue: NAME", "measured in DIR, xfs".
+  std::string source;   ///< Where the catalogue has it from, and when; otherwise empty.
+  bool is_used = true;  ///< False if the answer is the same without it.
 };
 
 /// One calculation. The formula names fields and earlier steps.
@@ -221,8 +222,8 @@ struct ObjectsInputs {
   std::optional<BytesPerSecond> request_rate = {};
   std::optional<PerSecond> prefix_gets = {};
   std::optional<Money> get_price = {}, put_price = {};  ///< Of 1,000 requests.
-  std::optional<Money> storage_price = {};              ///< Of a GB for a month.
-  std::optional<Money> transfer_price = {};             ///< Of a GB that leaves.
+  std::optional<MoneyPerByte> storage_price = {};       ///< For a month.
+  std::optional<MoneyPerByte> transfer_price = {};      ///< Of what leaves.
 };
 STOKER_API Result<Answer> objects(const ObjectsInputs& inputs);
 
@@ -251,7 +252,7 @@ struct TrackingInputs {
   std::optional<double> artifacts = {};
   std::optional<Bytes> artifact = {};
   std::optional<Seconds> time = {};
-  std::optional<Money> storage_price = {};
+  std::optional<MoneyPerByte> storage_price = {};  ///< For a month.
 };
 STOKER_API Result<Answer> tracking(const TrackingInputs& inputs);
 
@@ -280,7 +281,8 @@ struct ClusterInputs {
   std::optional<Seconds> objects_fill_time = {};  ///< From the store into the caches.
   std::optional<Bytes> objects_request = {};
   std::optional<BytesPerSecond> objects_request_rate = {};
-  std::optional<Money> objects_storage_price = {}, objects_get_price = {};
+  std::optional<MoneyPerByte> objects_storage_price = {};  ///< For a month.
+  std::optional<Money> objects_get_price = {};             ///< Of 1,000 requests.
 };
 STOKER_API Result<Answer> cluster(const ClusterInputs& inputs);
 

@@ -70,6 +70,7 @@ using BytesPerSecond = Quantity<1, -1, 0, 0>;
 using PerSecond = Quantity<0, -1, 0, 0>;
 using Money = Quantity<0, 0, 1, 0>;  ///< In dollars of the United States.
 using MoneyPerSecond = Quantity<0, -1, 1, 0>;
+using MoneyPerByte = Quantity<-1, 0, 1, 0>;
 using FlopPerSecond = Quantity<0, -1, 0, 1>;  ///< Floating-point operations per second.
 using BytesPerFlop = Quantity<1, 0, 0, -1>;
 
@@ -79,7 +80,6 @@ struct Share {
   friend constexpr auto operator<=>(Share, Share) = default;
 };
 
-inline constexpr Bytes kGigabyte{1e9};
 inline constexpr Seconds kHour{3600};
 inline constexpr Seconds kDay{86400};
 inline constexpr Seconds kMonth{30 * 86400.0};  ///< 30 days, as prices by the month assume.
@@ -95,6 +95,7 @@ enum class Unit : std::uint8_t {
   money,
   money_per_second,
   flop_per_second,
+  money_per_byte,
   text,
 };
 
@@ -119,6 +120,8 @@ template <>
 inline constexpr Unit kUnitOf<MoneyPerSecond> = Unit::money_per_second;
 template <>
 inline constexpr Unit kUnitOf<FlopPerSecond> = Unit::flop_per_second;
+template <>
+inline constexpr Unit kUnitOf<MoneyPerByte> = Unit::money_per_byte;
 
 constexpr double count_of(double number) noexcept {
   return number;

@@ -8,18 +8,20 @@
 namespace stoker::plan {
 namespace {
 
-/// More than any cluster has of anything; products of a few stay finite.
-constexpr double kCountMax = 1e24;
+/// More than any cluster has of anything, and less; products of a few stay finite.
+constexpr double kCountMax = 1e24, kCountMin = 1e-24;
 
 std::string why_invalid(const Field& field, const Given& given) {
   if (field.unit == Unit::text) {
     if (std::ranges::find(field.words, given.text) != field.words.end()) return "";
-    return fmt::format("\"{}\" is not one of {}", given.text, fmt::join(field.words, ", "));
+    return fmt::format("\"{}\" is not one of {}", quotable(given.text),
+                       fmt::join(field.words, ", "));
   }
   const double count = given.value.count;
   if (!std::isfinite(count)) return "is not a finite number";
   if (count < 0) return "is negative";
   if (count == 0 && field.range != Range::zero_too) return "is zero: it must be larger";
+  if (count != 0 && count < kCountMin) return fmt::format("is smaller than {:g}", kCountMin);
   if (count > kCountMax) return fmt::format("is larger than {:g}", kCountMax);
   if (field.unit == Unit::share && count > 1) return "is more than 100%";
   if (field.range == Range::whole && count != std::floor(count)) return "is not a whole number";

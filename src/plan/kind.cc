@@ -17,8 +17,8 @@ Status read_settings(const Kind& kind, std::span<const Setting> settings, void* 
     if (field == nullptr) {
       std::vector<std::string_view> names;
       for (const Field& known : kind.fields) names.push_back(known.name);
-      return refuse_field(setting.name, fmt::format("{} has no such field; it has {}", kind.name,
-                                                    fmt::join(names, ", ")));
+      return refuse_field(quotable(setting.name), fmt::format("{} has no such field; it has {}",
+                                                              kind.name, fmt::join(names, ", ")));
     }
     const Status status = field->read(inputs, setting.text);
     if (!status.ok() && setting.origin != "given")

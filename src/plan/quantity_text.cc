@@ -15,22 +15,24 @@ namespace {
 
 struct UnitText {
   std::string_view symbol;   ///< In JSON.
+  std::string_view name;     ///< In help texts.
   std::string_view article;  ///< "a rate"
   std::string_view example;
 };
 
 /// By Unit.
 constexpr std::array kUnitTexts = {
-    UnitText{"", "a number", "8, 0.5, 70e9 or 2M"},
-    UnitText{"1", "a share", "95%"},
-    UnitText{"B", "a size", "130KB or 4MiB"},
-    UnitText{"B/s", "a rate of bytes", "6.5GB/s"},
-    UnitText{"s", "a time", "200ms, 60s or 2h"},
-    UnitText{"1/s", "how often", "48/d or 3500/s"},
-    UnitText{"USD", "an amount of money", "25USD"},
-    UnitText{"USD/s", "a price of time", "3USD/h"},
-    UnitText{"FLOP/s", "a rate of computing", "989TFLOP/s"},
-    UnitText{"", "a word", "bf16"},
+    UnitText{"", "NUMBER", "a number", "8, 0.5, 70e9 or 2M"},
+    UnitText{"1", "SHARE", "a share", "95%"},
+    UnitText{"B", "SIZE", "a size", "130KB or 4MiB"},
+    UnitText{"B/s", "RATE", "a rate of bytes", "6.5GB/s"},
+    UnitText{"s", "TIME", "a time", "200ms, 60s or 2h"},
+    UnitText{"1/s", "FREQUENCY", "how often", "48/d or 3500/s"},
+    UnitText{"USD", "MONEY", "an amount of money", "25USD"},
+    UnitText{"USD/s", "MONEY/TIME", "a price of time", "3USD/h"},
+    UnitText{"FLOP/s", "FLOP/TIME", "a rate of computing", "989TFLOP/s"},
+    UnitText{"USD/B", "MONEY/SIZE", "a price of bytes", "0.023USD/GiB"},
+    UnitText{"", "TEXT", "a word", "bf16"},
 };
 
 const UnitText& text_of(Unit unit) {
@@ -146,6 +148,15 @@ std::optional<double> read_price(std::string_view text) {
   return money && period != nullptr ? std::optional(*money / period->factor) : std::nullopt;
 }
 
+/// Of bytes: "0.023USD/GiB".
+std::optional<double> read_byte_price(std::string_view text) {
+  const std::size_t slash = text.rfind('/');
+  if (slash == std::string_view::npos) return std::nullopt;
+  const std::optional<double> money = read_money(text.substr(0, slash));
+  const std::optional<double> unit = bytes_of_unit(text.substr(slash + 1));
+  return money && unit ? std::optional(*money / *unit) : std::nullopt;
+}
+
 std::optional<double> read_flops(std::string_view text) {
   constexpr std::string_view kSymbol = "FLOP/s";
   const std::optional<double> number = take_number(text);
@@ -157,16 +168,9 @@ std::optional<double> read_flops(std::string_view text) {
 
 using Read = std::optional<double> (*)(std::string_view);
 /// By Unit.
-constexpr std::array<Read, 9> kReaders = {read_number, read_share, read_bytes, read_rate, read_time,
-                                          read_often,  read_money, read_price, read_flops};
-
-/// The text in a form fit for a message: ASCII, and not longer than a line.
-std::string quotable(std::string_view text) {
-  constexpr std::size_t kShownMax = 48;
-  std::string shown(text.substr(0, kShownMax));
-  std::ranges::replace_if(shown, [](char c) { return c < ' ' || c > '~'; }, '?');
-  return text.size() > kShownMax ? shown + "..." : shown;
-}
+constexpr std::array kReaders =
+    std::to_array<Read>({read_number, read_share, read_bytes, read_rate, read_time, read_often,
+                         read_money, read_price, read_flops, read_byte_price});
 
 /// Two units of bytes that are easily meant, and are none.
 std::string why_no_bytes(std::string_view text) {
@@ -231,7 +235,9 @@ std::string time_text(double seconds, bool is_short) {
   if (size < 120 || is_short) return plain;
   if (size < 7200) return fmt::format("{} ({} min)", plain, grouped(seconds / 60, 5));
   if (size < 2 * 86400) return fmt::format("{} ({} h)", plain, grouped(seconds / 3600, 5));
-  return fmt::format("{} ({} d)", plain, grouped(seconds / 86400, 5));
+  const double days = seconds / 86400;
+  const std::string years = days < 730 ? "" : fmt::format(", {} years", grouped(days / 365, 5));
+  return fmt::format("{} ({} d{})", plain, grouped(days, 5), years);
 }
 
 std::string money_text(double dollars) {
@@ -269,12 +275,20 @@ std::string format(double count, Unit unit, bool is_short) {
     case Unit::money: return money_text(count);
     case Unit::money_per_second: return money_text(count * 3600) + "/h";
     case Unit::flop_per_second: return flops_text(count);
+    case Unit::money_per_byte: return money_text(count * 1e9) + "/GB";
     case Unit::text: break;
   }
   return "";
 }
 
 }  // namespace
+
+std::string quotable(std::string_view text) {
+  constexpr std::size_t kShownMax = 48;
+  std::string shown(text.substr(0, kShownMax));
+  std::ranges::replace_if(shown, [](char c) { return c < ' ' || c > '~'; }, '?');
+  return text.size() > kShownMax ? shown + "..." : shown;
+}
 
 Result<double> parse_quantity(std::string_view text, Unit unit) {
   const std::optional<double> count = kReaders[static_cast<std::size_t>(unit)](text);
@@ -295,6 +309,14 @@ std::string format_quantity_short(double count, Unit unit) {
 
 std::string_view unit_symbol(Unit unit) noexcept {
   return text_of(unit).symbol;
+}
+
+std::string_view unit_name(Unit unit) noexcept {
+  return text_of(unit).name;
+}
+
+std::string_view unit_examples(Unit unit) noexcept {
+  return text_of(unit).example;
 }
 
 std::string unit_example(Unit unit) {

@@ -9,6 +9,7 @@
 ///     often    48/d, 3500/s (s, min, h, d)
 ///     money    $25.60 or 25.60USD; a price of time: $3/h or 3USD/h
 ///     compute  989TFLOP/s
+///     price    $0.023/GiB or 21USD/TB: of bytes
 #pragma once
 
 #include <string>
@@ -34,6 +35,13 @@ std::string format_quantity_short(double count, Unit unit);
 
 /// "B/s", "s", "USD": what the numbers in JSON count.
 std::string_view unit_symbol(Unit unit) noexcept;
+/// Returns a text of the user in a form fit for a message: ASCII, and not longer than a line.
+std::string quotable(std::string_view text);
+
+/// "RATE": what help texts call a value of this unit.
+std::string_view unit_name(Unit unit) noexcept;
+/// "6.5GB/s"
+std::string_view unit_examples(Unit unit) noexcept;
 /// "a rate of bytes, like 6.5GB/s": what an option of this unit takes.
 std::string unit_example(Unit unit);
 

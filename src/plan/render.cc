@@ -34,6 +34,13 @@ std::string value_text(const Value& value) {
   return format_quantity(value.count, value.unit);
 }
 
+/// "", "default", "catalogue: h100-sxm, not used"
+std::string origin_text(const Given& given) {
+  const std::string origin = given.origin == "given" ? "" : given.origin;
+  if (given.is_used) return origin;
+  return origin.empty() ? "not used" : origin + ", not used";
+}
+
 Json value_json(const Value& value) {
   return {{"value", value.count}, {"unit", unit_symbol(value.unit)}};
 }
@@ -67,7 +74,7 @@ std::string render_text(const Answer& answer) {
   text += answer.results.empty() ? "Given\n" : "\nGiven\n";
   std::vector<std::vector<std::string>> rows;
   for (const Given& given : answer.given)
-    rows.push_back({given.name, given.text, given.origin == "given" ? "" : given.origin});
+    rows.push_back({given.name, given.text, origin_text(given)});
   text += columns(rows) + "\nSteps\n";
   for (const Step& step : answer.steps) {
     text += fmt::format("  {} = {}\n", step.name, value_text(step.value));
@@ -98,6 +105,7 @@ std::string render_json(const Answer& answer) {
     if (given.value.unit == Unit::text) one = Json::object();
     one["text"] = given.text;
     one["origin"] = given.origin;
+    one["used"] = given.is_used;
     if (!given.source.empty()) one["source"] = given.source;
     inputs[given.name] = std::move(one);
   }

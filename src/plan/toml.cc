@@ -7,6 +7,7 @@
 #include <set>
 
 #include "formats/utf8.h"
+#include "plan/quantity_text.h"
 
 namespace stoker::plan {
 namespace {
@@ -81,7 +82,7 @@ class Reader {
     rest_.remove_prefix(close.size());
     const auto [known, is_new] = tables_by_name_.emplace(table.name, table.is_element);
     if (!is_new && !(known->second && table.is_element))
-      return refuse(fmt::format("[{}] again", table.name));
+      return refuse(fmt::format("[{}] again", quotable(table.name)));
     keys_.clear();
     tables_.push_back(std::move(table));
     return {};
@@ -96,7 +97,8 @@ class Reader {
     skip_blanks();
     entry.is_string = rest_.starts_with('"');
     STOKER_TRY(entry.is_string ? read_string(entry.value) : read_plain(entry.key, entry.value));
-    if (!keys_.insert(entry.key).second) return refuse(fmt::format("duplicate key {}", entry.key));
+    if (!keys_.insert(entry.key).second)
+      return refuse(fmt::format("duplicate key {}", quotable(entry.key)));
     tables_.back().entries.push_back(std::move(entry));
     return {};
   }
@@ -121,7 +123,7 @@ class Reader {
 
   /// A number or a boolean. What the number is worth, says the one who asks for it.
   Status read_plain(std::string_view key, std::string& value) {
-    if (rest_.starts_with('-')) return refuse(fmt::format("{}: is negative", key));
+    if (rest_.starts_with('-')) return refuse(fmt::format("{}: is negative", quotable(key)));
     const auto is_plain = [](char c) { return is_bare(c) || c == '.' || c == '+'; };
     const auto end = std::ranges::find_if_not(rest_, is_plain);
     const std::string word(rest_.begin(), end);
@@ -129,8 +131,8 @@ class Reader {
     const bool is_number = !word.empty() && word.find_first_of("0123456789") == 0 &&
                            word.find_first_not_of("0123456789._eE+-") == std::string::npos;
     if (!is_number && word != "true" && word != "false")
-      return refuse(
-          fmt::format("{}: expected a number, or a string in double quotes, like \"130KB\"", key));
+      return refuse(fmt::format(
+          "{}: expected a number, or a string in double quotes, like \"130KB\"", quotable(key)));
     if (word.starts_with('_') || word.ends_with('_') || word.find("__") != std::string::npos)
       return refuse("\"_\" belongs between two digits");
     std::ranges::copy_if(word, std::back_inserter(value), [](char c) { return c != '_'; });

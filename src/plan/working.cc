@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "plan/quantity_text.h"
 
@@ -35,12 +36,17 @@ std::string number_of(std::string_view name, const Answer& answer) {
   return std::string(name);
 }
 
-std::string with_numbers(std::string_view formula, const Answer& answer) {
+/// Calls `see` with each name in the formula.
+std::string with_numbers(std::string_view formula, const Answer& answer,
+                         const std::function<void(std::string_view)>& see) {
   std::string text;
   while (!formula.empty()) {
     const auto end = std::ranges::find_if_not(formula, is_name);
     const std::string_view word(formula.begin(), end);
-    if (!word.empty()) text += number_of(word, answer);
+    if (!word.empty()) {
+      see(word);
+      text += number_of(word, answer);
+    }
     formula.remove_prefix(word.size());
     if (formula.empty()) break;
     text += formula.front();
@@ -59,11 +65,12 @@ Working::Working(std::string_view kind, std::string_view question, std::vector<G
 
 void Working::add(std::string_view name, std::string_view formula, Value value,
                   std::string_view note) {
-  answer_.steps.push_back({.name = std::string(name),
-                           .formula = std::string(formula),
-                           .numbers = with_numbers(formula, answer_),
-                           .value = value,
-                           .note = std::string(note)});
+  answer_.steps.push_back(
+      {.name = std::string(name),
+       .formula = std::string(formula),
+       .numbers = with_numbers(formula, answer_, [this](std::string_view name) { uses(name); }),
+       .value = value,
+       .note = std::string(note)});
 }
 
 Result<Answer> Working::finish(const std::vector<std::string_view>& results) && {
@@ -73,6 +80,7 @@ Result<Answer> Working::finish(const std::vector<std::string_view>& results) && 
                     fmt::format("{} = {} = {} is not a finite number: the inputs are too far apart",
                                 step.name, step.formula, step.numbers));
   }
+  for (Given& given : answer_.given) given.is_used = used_.contains(given.name);
   for (const std::string_view name : results)
     if (std::ranges::find(answer_.steps, name, &Step::name) != answer_.steps.end())
       answer_.results.emplace_back(name);

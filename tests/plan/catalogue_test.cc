@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "plan/embedded.h"
+
 namespace stoker::plan {
 namespace {
 
@@ -24,6 +26,11 @@ TEST(CatalogueTest, ours_has_every_kind_of_device_with_a_dated_source) {
   }
   EXPECT_EQ(found, (std::set<std::string>{"filesystem", "gpu", "nic", "objects", "pcie", "ssd",
                                           "workload"}));
+}
+
+TEST(CatalogueTest, files_to_start_from_say_what_a_GB_is) {
+  for (const std::string_view text : {device_catalogue(), example_workload()})
+    EXPECT_NE(text.find("GB = 10^9 bytes, GiB = 2^30 bytes"), std::string::npos);
 }
 
 TEST(CatalogueTest, a_device_of_the_user_replaces_ours) {

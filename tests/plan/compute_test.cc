@@ -60,6 +60,7 @@ TEST(ComputeTest, unknown_names_and_devices_that_give_nothing_are_refused) {
 TEST(ComputeTest, the_example_of_a_cluster_is_a_design_with_a_tier_that_binds) {
   const Result<Answer> answer = compute(cluster_of(std::string(example_workload())));
   ASSERT_TRUE(answer.ok()) << answer.status().message();
+  for (const Given& given : answer->given) EXPECT_TRUE(given.is_used) << given.name;
   EXPECT_EQ(*answer->find<double>("nodes"), 125);
   EXPECT_DOUBLE_EQ(answer->find<BytesPerSecond>("reads")->count(), 1000 * 64 * 130e3 / 0.2);
   EXPECT_DOUBLE_EQ(answer->find<Bytes>("checkpoint")->count(), 5.6e12);
@@ -94,6 +95,25 @@ TEST(ComputeTest, each_tier_grows_with_what_it_holds) {
             "pile up");
   const Result<Answer> small = compute(cluster_of(example_with("\"2TiB\"", "\"32GiB\"")));
   EXPECT_TRUE(small->binds[0].starts_with("memory: it is too small")) << small->binds[0];
+}
+
+TEST(ComputeTest, a_message_quotes_names_as_short_ASCII) {
+  const std::string right_to_left = "\u202eGB";
+  const std::string longest(100'000, 'A');
+  for (const std::string& name : {right_to_left, longest}) {
+    const std::string table = "[[ssd]]\nname = \"" + name + "\"\nsource = \"us\"\n";
+    for (const Request& request :
+         {cluster_of("device = \"" + name + "\"\n"), cluster_of(longest + " = 1\n"),
+          cluster_of("[[" + longest + "]]\n"), Request{.kind = "read", .devices = {name}},
+          Request{.kind = name}, Request{.kind = "read", .catalogue = table + table},
+          Request{.kind = "read", .settings = {{.name = name, .text = "1"}}},
+          Request{.kind = "checkpoint", .settings = {{.name = "optimizer", .text = name}}}}) {
+      const std::string error = request_error(request);
+      EXPECT_NE(error, "");
+      EXPECT_LT(error.size(), 500u);
+      EXPECT_TRUE(std::ranges::all_of(error, [](char c) { return c >= ' ' && c <= '~'; })) << error;
+    }
+  }
 }
 
 TEST(ComputeTest, mistakes_in_a_workload_name_the_line) {

@@ -22,6 +22,10 @@ const ReadInputs wrong = {.sample = BytesPerSecond{1}};
 const bool wrong = Money{1} < MoneyPerSecond{1};
 #elif MIXED == 5
 const Bytes wrong = 130e3;
+#elif MIXED == 6
+const MoneyPerByte wrong = MoneyPerSecond{1};
+#elif MIXED == 7
+const Money wrong = Bytes{1} * Money{1};
 #endif
 
 }  // namespace stoker::plan

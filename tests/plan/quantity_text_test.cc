@@ -43,6 +43,8 @@ TEST(QuantityText, every_unit_is_read_as_people_write_it) {
   for (const char* text : {"$3/h", "3USD/h", "3$/h"})
     EXPECT_EQ(parsed(text, Unit::money_per_second), 3 / 3600.0) << text;
   EXPECT_EQ(parsed("989.4TFLOP/s", Unit::flop_per_second), 989.4e12);
+  EXPECT_EQ(parsed("0.023USD/GiB", Unit::money_per_byte), 0.023 / 0x1p30);
+  EXPECT_EQ(parsed("$21/TB", Unit::money_per_byte), 21e-12);
 }
 
 TEST(QuantityText, a_refusal_says_what_the_text_is_instead) {
@@ -56,6 +58,10 @@ TEST(QuantityText, a_refusal_says_what_the_text_is_instead) {
             "\"5GB\" is a size; give a rate of bytes, like 6.5GB/s");
   EXPECT_EQ(parse_error("3USD", Unit::money_per_second),
             "\"3USD\" is an amount of money; give a price of time, like 3USD/h");
+  EXPECT_EQ(parse_error("0.023USD", Unit::money_per_byte),
+            "\"0.023USD\" is an amount of money; give a price of bytes, like 0.023USD/GiB");
+  EXPECT_EQ(parse_error("3USD/GB", Unit::money_per_second),
+            "\"3USD/GB\" is a price of bytes; give a price of time, like 3USD/h");
   EXPECT_EQ(parse_error("-1s", Unit::seconds),
             "\"-1s\" is negative; give a time, like 200ms, 60s or 2h");
   EXPECT_EQ(parse_error("70B", Unit::number),
@@ -99,11 +105,13 @@ TEST(QuantityText, five_digits_and_both_kinds_of_gigabytes) {
   EXPECT_EQ(format_quantity(0.872, Unit::share), "87.2 %");
   EXPECT_EQ(format_quantity(1138.4199, Unit::seconds), "1,138.42 s (18.974 min)");
   EXPECT_EQ(format_quantity(195312.5, Unit::seconds), "195,312.5 s (2.2606 d)");
+  EXPECT_EQ(format_quantity(553846154, Unit::seconds), "553,846,154 s (6,410.3 d, 17.562 years)");
   EXPECT_EQ(format_quantity(0.2, Unit::seconds), "200 ms");
   EXPECT_EQ(format_quantity(17203.2, Unit::money), "$17,203.20");
   EXPECT_EQ(format_quantity(256000, Unit::money), "$256,000");
   EXPECT_EQ(format_quantity(0.0004, Unit::money), "$0.0004");
   EXPECT_EQ(format_quantity(3 / 3600.0, Unit::money_per_second), "$3/h");
+  EXPECT_EQ(format_quantity(0.023 / 0x1p30, Unit::money_per_byte), "$0.02142/GB");
   EXPECT_EQ(format_quantity(16000e12, Unit::flop_per_second), "16,000 TFLOP/s");
   EXPECT_EQ(format_quantity_short(1.3312e9, Unit::bytes_per_second), "1.3312 GB/s");
 }

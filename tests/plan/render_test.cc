@@ -41,6 +41,18 @@ TEST(RenderTest, json_echoes_the_inputs_and_has_whole_numbers_of_base_units) {
   EXPECT_FALSE(json["binds"].empty());
 }
 
+TEST(RenderTest, an_input_that_is_not_used_says_so) {
+  const Result<Answer> answer =
+      compute({.kind = "checkpoint",
+               .settings = {{.name = "size", .text = "1GB"}, {.name = "gpus", .text = "8"}}});
+  const std::string text = render_text(*answer);
+  EXPECT_NE(text.find("  gpus       8     not used\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  precision  bf16  default, not used\n"), std::string::npos) << text;
+  const nlohmann::json json = nlohmann::json::parse(render_json(*answer));
+  EXPECT_EQ(json["inputs"]["gpus"]["used"], false);
+  EXPECT_EQ(json["inputs"]["size"]["used"], true);
+}
+
 TEST(RenderTest, a_curve_is_drawn_where_there_is_one) {
   EXPECT_EQ(std::string(render_svg(*example()).status().message()),
             "plot: read has no curve to draw for these inputs");

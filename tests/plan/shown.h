@@ -10,6 +10,9 @@
 
 namespace stoker::plan::testing {
 
+inline constexpr double kKB = 1e3, kMB = 1e6, kGB = 1e9, kTB = 1e12, kGiB = 0x1p30;
+inline constexpr double kPercent = 0.01;
+
 /// Rounds to as many decimals as `like` has.
 inline std::string rounded(double value, std::string_view like) {
   const std::size_t point = like.find('.');

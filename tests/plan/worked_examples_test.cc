@@ -7,8 +7,6 @@
 namespace stoker::plan::testing {
 namespace {
 
-constexpr double kKB = 1e3, kMB = 1e6, kGB = 1e9, kTB = 1e12, kPercent = 0.01;
-
 TEST(WorkedExamples, w1_images_text_and_tokens_in_time) {
   const Result<Answer> images =
       read({.gpus = 8, .batch = 256, .sample = Bytes{130 * kKB}, .step = Seconds{0.2}});

@@ -68,7 +68,7 @@ EXAMPLES = [
     plan.rule(flops="16000TFLOP/s", read_rate="7GB/s", needed="10GB/s"),
     plan.prefetch(depth=4, batch=256, decoded="602112B", workers=8, memory="64GiB"),
     plan.objects(
-        dataset="20TB", object="256MiB", rate="10GB/s", epochs=3, transfer_price="0.09USD"
+        dataset="20TB", object="256MiB", rate="10GB/s", epochs=3, transfer_price="0.09USD/GiB"
     ),
     plan.path(storage_rate="40GB/s", nic_rate="50GB/s", memory_rate="60GB/s"),
     plan.iops(
@@ -105,6 +105,16 @@ def test_the_worked_examples() -> None:
     assert round(plan.read(gpus=1, from_="mlperf-unet3d-h100").needed / 1e9, 4) == 3.1771
     assert round(plan.read(gpus=1, from_="mlperf-resnet50-h100").needed / 1e6, 2) == 204.75
     assert round(plan.read(gpus=1, from_="mlperf-cosmoflow-h100").needed / 1e6, 2) == 808.14
+
+
+def test_the_seconds_of_a_run_are_given_as_its_log_has_them() -> None:
+    line = "saved step 1000: 4.29 GB, blocked 0.08 s, written in 2.10 s (2.04 GB/s)"
+    assert line in (Path(__file__).parents[3] / "docs" / "checkpoints.md").read_text()
+    blocked, written = re.findall(r"(?:blocked|written in) ([\d.]+ s)", line)
+    answer = plan.interval(save=written, blocked=blocked, mtbf="12h")
+    assert answer.stall == 0.08
+    assert answer.unseen == pytest.approx(2.02)
+    assert answer.best == pytest.approx(math.sqrt(2 * 0.08 * 43200), rel=0.01)
 
 
 def test_there_is_a_function_for_every_kind_with_its_fields() -> None:

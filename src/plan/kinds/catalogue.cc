@@ -35,12 +35,12 @@ Result<Device> read_device(const TomlTable& table, std::string_view what) {
   if (device.source.empty())
     return refuse(table.line, fmt::format("{} has no source: say where its numbers come from, and "
                                           "when",
-                                          device.name));
+                                          quotable(device.name)));
   for (const TomlEntry& entry : table.entries) {
     if (entry.key == "name" || entry.key == "source") continue;
     const Field* field = field_of_any_plan(entry.key);
     if (field == nullptr)
-      return refuse(entry.line, fmt::format("{} is not a field of any plan", entry.key));
+      return refuse(entry.line, fmt::format("{} is not a field of any plan", quotable(entry.key)));
     if (field->unit != Unit::text) {
       const Result<double> value = parse_quantity(entry.value, field->unit);
       if (!value.ok()) return refuse(entry.line, value.status().with_context(entry.key).message());
@@ -69,7 +69,7 @@ Result<std::vector<Device>> parse_catalogue(std::string_view text, std::string_v
     STOKER_ASSIGN(Device device, read_device(table, what));
     if (!names.insert(device.name).second)
       return Status(Code::invalid_argument,
-                    fmt::format("{}, line {}: {} again", what, line, device.name));
+                    fmt::format("{}, line {}: {} again", what, line, quotable(device.name)));
     devices.push_back(std::move(device));
   }
   return devices;

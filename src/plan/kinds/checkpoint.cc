@@ -11,11 +11,14 @@ namespace {
 Result<Bytes> size_of(const CheckpointInputs& in, Working& work) {
   if (in.size && in.parameters)
     return refuse_field("size", "is what parameters say: give one of them");
+  work.uses("size");
   if (in.size) return *in.size;
   if (!in.parameters) return refuse_field("size", "is missing: give it, or parameters");
   if (in.bytes_per_parameter)
     return work.step("checkpoint", "parameters * bytes_per_parameter",
                      *in.parameters * *in.bytes_per_parameter);
+  work.uses("precision");
+  work.uses("optimizer");
   const double width = *in.precision == "fp32" ? 4 : *in.precision == "fp8" ? 1 : 2;
   const double master = width < 4 && *in.optimizer != "none" ? 4 : 0;
   const double moments = *in.optimizer == "adam" ? 8 : *in.optimizer == "momentum" ? 4 : 0;

@@ -32,6 +32,7 @@ Status compute(const CliffInputs& in, Working& work) {
     return refuse_field("slow_rate",
                         "is larger than fast_rate: behind the cliff a drive is slower");
   if (*in.drain_rate >= *in.fast_rate) {
+    work.uses("drain_rate");
     const Seconds time = work.step("time", "size / fast_rate", *in.size / *in.fast_rate);
     work.binds(
         fmt::format("Nothing: the cache drains as fast as it fills; {} for all.", say(time)));

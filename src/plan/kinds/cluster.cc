@@ -54,6 +54,7 @@ Tier plan_memory(const ClusterInputs& in, const Load& load, Working& work) {
   const Bytes needed = work.step("memory_needed", "memory_staging + memory_ahead", staging + ahead);
   const Seconds stall = work.step("stall", "checkpoint / (gpus * link_rate)",
                                   load.checkpoint / (*in.gpus * *in.link_rate));
+  work.uses("memory_capacity");  // for the headroom
   return {.name = "memory",
           .holds = "staged save, batches",
           .size = say(needed) + " a node",
@@ -170,10 +171,9 @@ Tier plan_objects(const ClusterInputs& in, Working& work) {
     work.step("objects_fill_cost", "ceil(dataset / objects_request) * objects_get_price / 1000",
               round_up(*in.dataset / *in.objects_request) / 1000 * *in.objects_get_price);
   if (in.objects_storage_price)
-    tier.devices +=
-        fmt::format(", {} a month",
-                    say(work.step("objects_cost_per_month", "dataset / GB * objects_storage_price",
-                                  *in.dataset / kGigabyte * *in.objects_storage_price)));
+    tier.devices += fmt::format(
+        ", {} a month", say(work.step("objects_cost_per_month", "dataset * objects_storage_price",
+                                      *in.dataset * *in.objects_storage_price)));
   return tier;
 }
 
@@ -300,7 +300,7 @@ const Kind& cluster_kind() {
             field("objects_request_rate", &In::objects_request_rate, "Rate of one request.")
                 .required(),
             field("objects_storage_price", &In::objects_storage_price,
-                  "Price of a GB for a month."),
+                  "Price of bytes for a month: 0.023USD/GiB."),
             field("objects_get_price", &In::objects_get_price, "Price of 1,000 reads.")},
        .results = {"reads", "checkpoint", "cache_drives", "filesystem_targets", "goodput",
                    "goodput_without_caches"}},

@@ -28,9 +28,9 @@ std::size_t add_device(const Device& device, const Kind& kind, std::vector<Setti
 Result<const Device*> find_device(const std::vector<Device>& devices, std::string_view name) {
   const auto found = std::ranges::find(devices, name, &Device::name);
   if (found != devices.end()) return &*found;
-  return Status(
-      Code::invalid_argument,
-      fmt::format("from: there is no device \"{}\"; `stoker plan devices` lists them", name));
+  return Status(Code::invalid_argument,
+                fmt::format("from: there is no device \"{}\"; `stoker plan devices` lists them",
+                            quotable(name)));
 }
 
 /// A value that was refused and that nobody typed: says where it is from.
@@ -50,8 +50,9 @@ Result<Answer> compute(const Request& request) {
   if (kind == nullptr) {
     std::vector<std::string_view> names;
     for (const Kind* known : kinds()) names.push_back(known->name);
-    return Status(Code::invalid_argument, fmt::format("kind: \"{}\" is not one of {}", request.kind,
-                                                      fmt::join(names, ", ")));
+    return Status(Code::invalid_argument,
+                  fmt::format("kind: \"{}\" is not one of {}", quotable(request.kind),
+                              fmt::join(names, ", ")));
   }
   std::set<std::string_view> seen;
   for (const Setting& setting : request.settings)
@@ -66,8 +67,8 @@ Result<Answer> compute(const Request& request) {
   for (const std::string& name : request.devices) {
     STOKER_ASSIGN(const Device* const device, find_device(devices, name));
     if (add_device(*device, *kind, settings) == 0)
-      return refuse_field("from",
-                          fmt::format("{} has no value for a field of {}", name, kind->name));
+      return refuse_field(
+          "from", fmt::format("{} has no value for a field of {}", quotable(name), kind->name));
   }
   for (const std::string_view name : kind->devices) {
     STOKER_ASSIGN(const Device* const device, find_device(devices, name));

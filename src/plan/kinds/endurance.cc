@@ -33,7 +33,7 @@ Status compute(const EnduranceInputs& in, Working& work) {
   work.change(
       fmt::format("Life grows with the drives that share the writes: {} with twice as many. "
                   "Half the saves, or half their bytes, also double it.",
-                  format_quantity(2 * life.count(), Unit::seconds)));
+                  say(2 * life)));
   return {};
 }
 

@@ -17,6 +17,7 @@ Status compute(const EpochInputs& in, Working& work) {
   const std::string_view name = in.dataset ? "dataset" : "size";
   if (in.rate) {
     const Seconds time = work.step("epoch", fmt::format("{} / rate", name), size / *in.rate);
+    if (in.gpus) work.step("gpu_rate", "rate / gpus", *in.rate / *in.gpus);
     work.binds(
         fmt::format("The rate: {} read once at {} take {}.", say(size), say(*in.rate), say(time)));
   } else {

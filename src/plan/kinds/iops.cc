@@ -18,8 +18,7 @@ Status compute(const IopsInputs& in, Working& work) {
     const Seconds time = work.step("metadata_time", "files * file_operations / metadata_rate",
                                    *in.files * *in.file_operations / *in.metadata_rate,
                                    "An epoch cannot be shorter, whatever the bandwidth.");
-    work.binds(fmt::format("Metadata takes {} in each epoch.",
-                           format_quantity(time.count(), Unit::seconds)));
+    work.binds(fmt::format("Metadata takes {} in each epoch.", say(time)));
   } else {
     work.binds(fmt::format("Latency: {:.5g} requests have to be under way.", depth));
   }

@@ -15,7 +15,9 @@ Status compute(const ObjectsInputs& in, Working& work) {
   const double gets = work.step("gets", "epochs * objects * ceil(object / request)",
                                 *in.epochs * objects * round_up(*in.object / *in.request));
   if (in.rate) {
-    const PerSecond often = work.step("gets_per_second", "rate / request", *in.rate / *in.request);
+    const PerSecond often = work.step("gets_per_second", "rate / object * ceil(object / request)",
+                                      *in.rate / *in.object * round_up(*in.object / *in.request),
+                                      "The last request of an object reads what is left of it.");
     work.step("requests_at_once", "ceil(rate / request_rate)",
               round_up(*in.rate / *in.request_rate),
               "One request gives no more than request_rate; connections are added for the rest.");
@@ -32,10 +34,9 @@ Status compute(const ObjectsInputs& in, Working& work) {
       work.step("get_cost", "gets * get_price / 1000", gets / 1000 * *in.get_price);
   work.step("put_cost", "objects * put_price / 1000", objects / 1000 * *in.put_price,
             "Once, objects of one part each.");
-  work.step("storage_cost_per_month", "dataset / GB * storage_price",
-            *in.dataset / kGigabyte * *in.storage_price);
-  work.step("transfer_cost", "epochs * dataset / GB * transfer_price",
-            *in.epochs * (*in.dataset / kGigabyte) * *in.transfer_price,
+  work.step("storage_cost_per_month", "dataset * storage_price", *in.dataset * *in.storage_price);
+  work.step("transfer_cost", "epochs * dataset * transfer_price",
+            *in.epochs * *in.dataset * *in.transfer_price,
             "For what leaves the region; nothing inside it.");
   work.change(
       fmt::format("Requests of twice the size halve the requests and {}; single samples as "
@@ -69,13 +70,14 @@ const Kind& objects_kind() {
             field("put_price", &ObjectsInputs::put_price, "Price of 1,000 writes.")
                 .required()
                 .in(Range::zero_too),
-            field("storage_price", &ObjectsInputs::storage_price, "Price of a GB for a month.")
+            field("storage_price", &ObjectsInputs::storage_price,
+                  "Price of bytes for a month: 0.023USD/GiB.")
                 .required()
                 .in(Range::zero_too),
             field("transfer_price", &ObjectsInputs::transfer_price,
-                  "Price of a GB that leaves the region.")
+                  "Price of bytes that leave the region: 0.09USD/GiB.")
                 .in(Range::zero_too)
-                .otherwise("0USD")},
+                .otherwise("0USD/GB")},
        .devices = {"aws-s3-standard"},
        .results = {"requests_at_once", "prefixes", "get_cost", "storage_cost_per_month"}},
       objects);

@@ -42,9 +42,11 @@ const Kind& read_kind() {
       {.name = "read",
        .question = "How fast must storage be for my GPUs?",
        .about = "Images: a sample is a file. Text: a sample is a sequence, its tokens times the "
-                "bytes of a token. Video: a clip.",
+                "bytes of a token. Video: a sample is a clip, its seconds times its bit rate, "
+                "divided by 8 (10 s at 6 Mb/s are 7.5MB).",
        .examples = {"--gpus 8 --batch 256 --sample 130KB --step 200ms",
                     "--gpus 512 --batch 4 --sample 8KiB --step 2s",
+                    "--gpus 64 --batch 4 --sample 7.5MB --step 500ms --read-rate 6.5GB/s",
                     "--gpus 8 --from mlperf-unet3d-h100 --fed 12GB/s"},
        .fields =
            {field("gpus", &ReadInputs::gpus, "GPUs that read.").required().in(Range::whole),

@@ -18,6 +18,9 @@ Status add_stalls(const StallInputs& in, Working& work) {
     return refuse_field("times", "is what stalls and time say: give one of them");
   const double times =
       in.times ? *in.times : work.step("count", "stalls * time", *in.stalls * *in.time);
+  if (in.time && *in.stall * times > *in.time)
+    return refuse_field("stall", fmt::format("{:.5g} stalls of {} take longer than the time of {}",
+                                             times, say(*in.stall), say(*in.time)));
   work.step("cost", in.times ? "cost_of_one * times" : "cost_of_one * count", each * times);
   const Seconds lost =
       work.step("gpu_time_lost", in.times ? "gpus * stall * times" : "gpus * stall * count",
@@ -28,13 +31,15 @@ Status add_stalls(const StallInputs& in, Working& work) {
   work.change(
       fmt::format("Half the stall or half as many cost half; {} of a GPU's time are lost "
                   "now.",
-                  format_quantity(lost.count(), Unit::seconds)));
+                  say(lost)));
   return {};
 }
 
 Status compute(const StallInputs& in, Working& work) {
   if (!in.stall && !in.busy)
     return refuse_field("stall", "is missing: give it, or busy: the share of time the GPUs work");
+  if (in.busy_after && !in.busy)
+    return refuse_field("busy", "is missing: busy_after is compared with it");
   if (in.stall) {
     STOKER_TRY(add_stalls(in, work));
     work.binds("Every GPU waits for the slowest: a stall is paid for by all of them.");

@@ -14,8 +14,7 @@ Status compute(const TrackingInputs& in, Working& work) {
   const Bytes total = work.step("total", "metrics_size + artifacts_size", metrics + artifacts);
   if (in.time) work.step("points_per_second", "points / time", points / *in.time);
   if (in.storage_price)
-    work.step("storage_cost_per_month", "total / GB * storage_price",
-              total / kGigabyte * *in.storage_price);
+    work.step("storage_cost_per_month", "total * storage_price", total * *in.storage_price);
   if (artifacts > metrics) {
     work.binds(fmt::format("Artifacts: {} of {}.", say(artifacts), say(total)));
     work.change("Keep fewer artifacts, or store them where checkpoints are.");
@@ -49,7 +48,8 @@ const Kind& tracking_kind() {
                 .otherwise("0B")
                 .in(Range::zero_too),
             field("time", &TrackingInputs::time, "Time in which the points come."),
-            field("storage_price", &TrackingInputs::storage_price, "Price of a GB for a month.")},
+            field("storage_price", &TrackingInputs::storage_price,
+                  "Price of bytes for a month: 0.023USD/GiB.")},
        .results = {"total", "storage_cost_per_month"}},
       tracking);
   return kind;

@@ -27,12 +27,12 @@ class TableReader {
     const std::string name = prefix_ + entry.key;
     const Field* field = kind_.find(name);
     if (field == nullptr)
-      return refuse(entry.line, fmt::format("{} is not a field of {}", name, kind_.name));
+      return refuse(entry.line, fmt::format("{} is not a field of {}", quotable(name), kind_.name));
     if (field->unit != Unit::text) {
       const Result<double> value = parse_quantity(entry.value, field->unit);
       if (!value.ok()) return refuse(entry.line, value.status().with_context(name).message());
     }
-    if (is_set(name)) return refuse(entry.line, fmt::format("{} is set twice", name));
+    if (is_set(name)) return refuse(entry.line, fmt::format("{} is set twice", quotable(name)));
     settings_.push_back({.name = name,
                          .text = entry.value,
                          .origin = fmt::format("{}, line {}", kWhat, entry.line)});
@@ -44,7 +44,7 @@ class TableReader {
     if (device == devices.end())
       return refuse(entry.line, fmt::format("there is no device \"{}\"; `stoker plan devices` "
                                             "lists them",
-                                            entry.value));
+                                            quotable(entry.value)));
     std::size_t known = 0;
     for (Setting setting : device->settings) {
       setting.name = prefix_ + setting.name;
@@ -53,7 +53,7 @@ class TableReader {
       if (!is_set(setting.name)) settings_.push_back(std::move(setting));
     }
     if (known != 0) return {};
-    return refuse(entry.line, fmt::format("{} has no value for this table", entry.value));
+    return refuse(entry.line, fmt::format("{} has no value for this table", quotable(entry.value)));
   }
 
  private:
@@ -74,8 +74,8 @@ Result<std::vector<Setting>> parse_workload(std::string_view text, const Kind& k
   std::vector<Setting> settings;
   for (const TomlTable& table : tables) {
     if (table.is_element)
-      return refuse(table.line,
-                    fmt::format("[[{}]]: a workload has tables like [cache]", table.name));
+      return refuse(table.line, fmt::format("[[{}]]: a workload has tables like [cache]",
+                                            quotable(table.name)));
     TableReader reader(table, kind, settings);
     for (const TomlEntry& entry : table.entries)
       if (entry.key != "device") STOKER_TRY(reader.add(entry));
