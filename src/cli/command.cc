@@ -49,6 +49,11 @@ Option* Option::check(const Check& check) {
   return this;
 }
 
+Option* Option::value_name(std::string_view name) {
+  option_->type_name(std::string(name));
+  return this;
+}
+
 Option* Option::as_path() {
   option_->transform([](const std::string& typed) { return expand_home(typed); });
   is_path_ = true;

@@ -8,6 +8,7 @@
 #include <iosfwd>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,8 @@ class Option {
 
   Option* required();
   Option* check(const Check& check);
+  /// Sets what the help calls the value: "SIZE" in place of "TEXT".
+  Option* value_name(std::string_view name);
   /// Expands "~" where the shell does not: in quotes, or in --option=~/x.
   Option* as_path();
   Option* excludes(const Option* other);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 
 #include "cli/option_value.h"
@@ -12,6 +13,7 @@
 #include "cli/result_writer.h"
 #include "io/files/publish.h"
 #include "plan/embedded.h"
+#include "plan/quantity_text.h"
 
 namespace stoker::cli {
 namespace {
@@ -121,6 +123,17 @@ std::string footer_of(const plan::Kind& kind) {
   return footer + "\n\nExit status: 0 calculated, 1 failed, 2 misused.";
 }
 
+/// "SIZE is like 130KB or 4MiB. RATE is like 6.5GB/s." for the units that the kind has.
+std::string units_of(const plan::Kind& kind) {
+  std::set<plan::Unit> units;
+  for (const plan::Field& field : kind.fields)
+    if (field.unit != plan::Unit::text) units.insert(field.unit);
+  std::string text = fmt::format("{}.", plan::kUnitsNote);
+  for (const plan::Unit unit : units)
+    text += fmt::format(" {}: {}.", plan::unit_name(unit), plan::unit_examples(unit));
+  return text;
+}
+
 /// Whether --measure has something to give to this kind.
 bool is_measurable(const plan::Kind& kind) {
   return std::ranges::any_of(kind.fields, [](const plan::Field& field) {
@@ -144,6 +157,7 @@ void add_plan_kind_command(Command& parent, Context& context, const plan::Kind& 
   for (const plan::Field& field : kind.fields) {
     Option* option = command->add_option(option_of(field.name),
                                          typed->fields[std::string(field.name)], help_of(field));
+    option->value_name(plan::unit_name(field.unit));
     if (field.words.empty()) continue;
     option->check(one_of({field.words.begin(), field.words.end()}));
   }
@@ -170,7 +184,7 @@ void add_plan_kind_command(Command& parent, Context& context, const plan::Kind& 
         ->group(sources);
   command->add_flag("--json", typed->json, "Print one JSON object instead of text.")
       ->group(sources);
-  command->footer(fmt::format("{}\n\n{}", kind.about, footer_of(kind)));
+  command->footer(fmt::format("{}\n\n{}\n\n{}", kind.about, units_of(kind), footer_of(kind)));
   on_chosen(*command, typed, context, run);
 }
 

@@ -468,13 +468,13 @@ _stoker_plan() {
 _stoker_plan_read() {
   _arguments \
     '(-h --help)'{-h,--help}'[Print this help message and exit]' \
-    '--gpus=[GPUs that read.]:TEXT:' \
-    '--batch=[Samples that each GPU takes in a step.]:TEXT:' \
-    '--sample=[Bytes of a sample as it is stored.]:TEXT:' \
-    '--step=[Time of a training step.]:TEXT:' \
-    '--request=[Bytes of one read of a shard (default: 4MiB).]:TEXT:' \
-    '--fed=[Rate that the storage has, for all GPUs.]:TEXT:' \
-    '--read-rate=[Read rate of one drive.]:TEXT:' \
+    '--gpus=[GPUs that read.]:NUMBER:' \
+    '--batch=[Samples that each GPU takes in a step.]:NUMBER:' \
+    '--sample=[Bytes of a sample as it is stored.]:SIZE:' \
+    '--step=[Time of a training step.]:TIME:' \
+    '--request=[Bytes of one read of a shard (default: 4MiB).]:SIZE:' \
+    '--fed=[Rate that the storage has, for all GPUs.]:RATE:' \
+    '--read-rate=[Read rate of one drive.]:RATE:' \
     '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
     '--measure=[Measure the storage of this directory for some seconds, and use its rates.]:TEXT:_files' \
     '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
@@ -484,19 +484,19 @@ _stoker_plan_read() {
 _stoker_plan_checkpoint() {
   _arguments \
     '(-h --help)'{-h,--help}'[Print this help message and exit]' \
-    '--parameters=[Parameters of the model: 70e9.]:TEXT:' \
+    '--parameters=[Parameters of the model: 70e9.]:NUMBER:' \
     '--precision=[Precision of the weights (default: bf16).]:{fp32,bf16,fp16,fp8}:(fp32 bf16 fp16 fp8)' \
     '--optimizer=[Optimizer whose state is saved (default: adam).]:{none,sgd,momentum,adam}:(none sgd momentum adam)' \
-    '--bytes-per-parameter=[Bytes saved for a parameter, instead of precision and optimizer.]:TEXT:' \
-    '--size=[Bytes of the checkpoint, if known.]:TEXT:' \
-    '--drives=[Drives, or targets, written in parallel (default: 1).]:TEXT:' \
-    '--write-rate=[Sustained write rate of one.]:TEXT:' \
-    '--read-rate=[Read rate of one.]:TEXT:' \
-    '--links=[GPUs that copy to host memory in parallel (default: 1).]:TEXT:' \
-    '--link-rate=[Rate of one GPU to host memory.]:TEXT:' \
-    '--interval=[Training time between two saves.]:TEXT:' \
-    '--gpus=[GPUs that wait (default: 1).]:TEXT:' \
-    '--price=[Price of a GPU.]:TEXT:' \
+    '--bytes-per-parameter=[Bytes saved for a parameter, instead of precision and optimizer.]:SIZE:' \
+    '--size=[Bytes of the checkpoint, if known.]:SIZE:' \
+    '--drives=[Drives, or targets, written in parallel (default: 1).]:NUMBER:' \
+    '--write-rate=[Sustained write rate of one.]:RATE:' \
+    '--read-rate=[Read rate of one.]:RATE:' \
+    '--links=[GPUs that copy to host memory in parallel (default: 1).]:NUMBER:' \
+    '--link-rate=[Rate of one GPU to host memory.]:RATE:' \
+    '--interval=[Training time between two saves.]:TIME:' \
+    '--gpus=[GPUs that wait (default: 1).]:NUMBER:' \
+    '--price=[Price of a GPU.]:MONEY/TIME:' \
     '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
     '--measure=[Measure the storage of this directory for some seconds, and use its rates.]:TEXT:_files' \
     '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
@@ -506,15 +506,15 @@ _stoker_plan_checkpoint() {
 _stoker_plan_interval() {
   _arguments \
     '(-h --help)'{-h,--help}'[Print this help message and exit]' \
-    '--save=[Time from the beginning of a save until it is durable.]:TEXT:' \
-    '--blocked=[Time for which a save stops the training (default: all of save).]:TEXT:' \
-    '--mtbf=[Mean time between failures of the job.]:TEXT:' \
-    '--gpus=[GPUs of the job.]:TEXT:' \
-    '--gpu-mtbf=[Mean time between failures that one GPU, with its node, causes.]:TEXT:' \
-    '--restart=[Time from a failure until training continues (default: 5min).]:TEXT:' \
-    '--interval=[Your own interval, to compare.]:TEXT:' \
-    '--step=[Time of a training step.]:TEXT:' \
-    '--price=[Price of a GPU.]:TEXT:' \
+    '--save=[Time from the beginning of a save until it is durable.]:TIME:' \
+    '--blocked=[Time for which a save stops the training (default: all of save).]:TIME:' \
+    '--mtbf=[Mean time between failures of the job.]:TIME:' \
+    '--gpus=[GPUs of the job.]:NUMBER:' \
+    '--gpu-mtbf=[Mean time between failures that one GPU, with its node, causes.]:TIME:' \
+    '--restart=[Time from a failure until training continues (default: 5min).]:TIME:' \
+    '--interval=[Your own interval, to compare.]:TIME:' \
+    '--step=[Time of a training step.]:TIME:' \
+    '--price=[Price of a GPU.]:MONEY/TIME:' \
     '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
     '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
     '--plot=[Write the curve to this file, as SVG.]:TEXT:_files' \
@@ -524,14 +524,14 @@ _stoker_plan_interval() {
 _stoker_plan_endurance() {
   _arguments \
     '(-h --help)'{-h,--help}'[Print this help message and exit]' \
-    '--size=[Bytes that the host writes each time.]:TEXT:' \
-    '--writes=[How often: 48/d, 2/h.]:TEXT:' \
-    '--tbw=[Rated endurance of one drive, in bytes: 700TB.]:TEXT:' \
-    '--drives=[Drives that share the writes evenly (default: 1).]:TEXT:' \
-    '--capacity=[Capacity of one drive.]:TEXT:' \
-    '--used=[Endurance that is used up now ("Percentage Used" of smartctl) (default: 0%).]:TEXT:' \
-    '--time=[Time to look ahead.]:TEXT:' \
-    '--write-amplification=[Bytes written to flash for each byte of the host.]:TEXT:' \
+    '--size=[Bytes that the host writes each time.]:SIZE:' \
+    '--writes=[How often: 48/d, 2/h.]:FREQUENCY:' \
+    '--tbw=[Rated endurance of one drive, in bytes: 700TB.]:SIZE:' \
+    '--drives=[Drives that share the writes evenly (default: 1).]:NUMBER:' \
+    '--capacity=[Capacity of one drive.]:SIZE:' \
+    '--used=[Endurance that is used up now ("Percentage Used" of smartctl) (default: 0%).]:SHARE:' \
+    '--time=[Time to look ahead.]:TIME:' \
+    '--write-amplification=[Bytes written to flash for each byte of the host.]:NUMBER:' \
     '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
     '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
     '--json[Print one JSON object instead of text.]'
@@ -540,11 +540,11 @@ _stoker_plan_endurance() {
 _stoker_plan_cliff() {
   _arguments \
     '(-h --help)'{-h,--help}'[Print this help message and exit]' \
-    '--size=[Bytes written at once.]:TEXT:' \
-    '--cache=[Bytes that the cache takes.]:TEXT:' \
-    '--fast-rate=[Rate into the cache.]:TEXT:' \
-    '--drain-rate=[Rate at which the cache drains while it is written to, and alone.]:TEXT:' \
-    '--slow-rate=[Rate when the cache is full.]:TEXT:' \
+    '--size=[Bytes written at once.]:SIZE:' \
+    '--cache=[Bytes that the cache takes.]:SIZE:' \
+    '--fast-rate=[Rate into the cache.]:RATE:' \
+    '--drain-rate=[Rate at which the cache drains while it is written to, and alone.]:RATE:' \
+    '--slow-rate=[Rate when the cache is full.]:RATE:' \
     '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
     '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
     '--plot=[Write the curve to this file, as SVG.]:TEXT:_files' \
@@ -554,15 +554,15 @@ _stoker_plan_cliff() {
 _stoker_plan_targets() {
   _arguments \
     '(-h --help)'{-h,--help}'[Print this help message and exit]' \
-    '--read-load=[Rate of all reads (plan read).]:TEXT:' \
-    '--write-load=[Rate of all writes.]:TEXT:' \
-    '--write-size=[Bytes of a checkpoint, instead.]:TEXT:' \
-    '--write-time=[Time in which it is written.]:TEXT:' \
-    '--target-rate=[Rate of one target or drive.]:TEXT:' \
-    '--stored=[Bytes that have to fit.]:TEXT:' \
-    '--target-capacity=[Capacity of one target.]:TEXT:' \
-    '--dataset=[Bytes of an epoch, for its time.]:TEXT:' \
-    '--target-price=[Price of one target.]:TEXT:' \
+    '--read-load=[Rate of all reads (plan read).]:RATE:' \
+    '--write-load=[Rate of all writes.]:RATE:' \
+    '--write-size=[Bytes of a checkpoint, instead.]:SIZE:' \
+    '--write-time=[Time in which it is written.]:TIME:' \
+    '--target-rate=[Rate of one target or drive.]:RATE:' \
+    '--stored=[Bytes that have to fit.]:SIZE:' \
+    '--target-capacity=[Capacity of one target.]:SIZE:' \
+    '--dataset=[Bytes of an epoch, for its time.]:SIZE:' \
+    '--target-price=[Price of one target.]:MONEY:' \
     '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
     '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
     '--json[Print one JSON object instead of text.]'
@@ -571,14 +571,14 @@ _stoker_plan_targets() {
 _stoker_plan_stall() {
   _arguments \
     '(-h --help)'{-h,--help}'[Print this help message and exit]' \
-    '--gpus=[GPUs that wait (default: 1).]:TEXT:' \
-    '--price=[Price of one GPU, or of all if gpus is not given.]:TEXT:' \
-    '--stall=[How long they wait each time.]:TEXT:' \
-    '--times=[How many times.]:TEXT:' \
-    '--stalls=[How often, instead: 4/h.]:TEXT:' \
-    '--time=[For how long they come that often.]:TEXT:' \
-    '--busy=[Share of the time in which the GPUs work now.]:TEXT:' \
-    '--busy-after=[The same after a change.]:TEXT:' \
+    '--gpus=[GPUs that wait (default: 1).]:NUMBER:' \
+    '--price=[Price of one GPU, or of all if gpus is not given.]:MONEY/TIME:' \
+    '--stall=[How long they wait each time.]:TIME:' \
+    '--times=[How many times.]:NUMBER:' \
+    '--stalls=[How often, instead: 4/h.]:FREQUENCY:' \
+    '--time=[For how long they come that often.]:TIME:' \
+    '--busy=[Share of the time in which the GPUs work now.]:SHARE:' \
+    '--busy-after=[The same after a change.]:SHARE:' \
     '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
     '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
     '--json[Print one JSON object instead of text.]'
@@ -589,40 +589,40 @@ _stoker_plan_cluster() {
     ':WORKLOAD:_files' \
     '(-h --help)'{-h,--help}'[Print this help message and exit]' \
     '--example[Print a workload file to start from.]' \
-    '--gpus=[GPUs of the job.]:TEXT:' \
-    '--gpus-per-node=[GPUs of a node (default: 8).]:TEXT:' \
-    '--batch=[Samples that each GPU takes in a step.]:TEXT:' \
-    '--sample=[Bytes of a sample as it is stored.]:TEXT:' \
-    '--decoded=[Bytes of a sample in memory.]:TEXT:' \
-    '--step=[Time of a training step.]:TEXT:' \
-    '--depth=[Batches read ahead for each GPU (default: 4).]:TEXT:' \
-    '--dataset=[Bytes of the dataset.]:TEXT:' \
-    '--parameters=[Parameters of the model.]:TEXT:' \
-    '--bytes-per-parameter=[Bytes saved for each of them (default: 14B).]:TEXT:' \
-    '--interval=[Training time between two saves (default: 30min).]:TEXT:' \
-    '--gpu-mtbf=[Mean time between failures that one GPU causes (default: 50000h).]:TEXT:' \
-    '--restart=[Time from a failure until training continues (default: 5min).]:TEXT:' \
-    '--life=[Time for which the drives must live (default: 1826d).]:TEXT:' \
-    '--link-rate=[Rate of one GPU to host memory.]:TEXT:' \
-    '--price=[Price of a GPU.]:TEXT:' \
-    '--memory-capacity=[Memory of a node.]:TEXT:' \
-    '--cache-read-rate=[Read rate of a drive.]:TEXT:' \
-    '--cache-write-rate=[Write rate of a drive.]:TEXT:' \
-    '--cache-capacity=[Capacity of a drive.]:TEXT:' \
-    '--cache-tbw=[Endurance of a drive, in bytes.]:TEXT:' \
-    '--cache-checkpoints=[Saves that the cache keeps (default: 2).]:TEXT:' \
-    '--cache-write-time=[Time in which a save is written (default: 60s).]:TEXT:' \
-    '--cache-drive-price=[Price of a drive.]:TEXT:' \
-    '--filesystem-target-rate=[Rate of a target.]:TEXT:' \
-    '--filesystem-target-capacity=[Capacity of a target.]:TEXT:' \
-    '--filesystem-checkpoints=[Saves that it keeps (default: 20).]:TEXT:' \
-    '--filesystem-write-time=[Time in which a save is copied to it (default: 10min).]:TEXT:' \
-    '--filesystem-target-price=[Price of a target.]:TEXT:' \
-    '--objects-fill-time=[Time in which the caches are filled (default: 4h).]:TEXT:' \
-    '--objects-request=[Bytes of a ranged read (default: 8MiB).]:TEXT:' \
-    '--objects-request-rate=[Rate of one request.]:TEXT:' \
-    '--objects-storage-price=[Price of a GB for a month.]:TEXT:' \
-    '--objects-get-price=[Price of 1,000 reads.]:TEXT:' \
+    '--gpus=[GPUs of the job.]:NUMBER:' \
+    '--gpus-per-node=[GPUs of a node (default: 8).]:NUMBER:' \
+    '--batch=[Samples that each GPU takes in a step.]:NUMBER:' \
+    '--sample=[Bytes of a sample as it is stored.]:SIZE:' \
+    '--decoded=[Bytes of a sample in memory.]:SIZE:' \
+    '--step=[Time of a training step.]:TIME:' \
+    '--depth=[Batches read ahead for each GPU (default: 4).]:NUMBER:' \
+    '--dataset=[Bytes of the dataset.]:SIZE:' \
+    '--parameters=[Parameters of the model.]:NUMBER:' \
+    '--bytes-per-parameter=[Bytes saved for each of them (default: 14B).]:SIZE:' \
+    '--interval=[Training time between two saves (default: 30min).]:TIME:' \
+    '--gpu-mtbf=[Mean time between failures that one GPU causes (default: 50000h).]:TIME:' \
+    '--restart=[Time from a failure until training continues (default: 5min).]:TIME:' \
+    '--life=[Time for which the drives must live (default: 1826d).]:TIME:' \
+    '--link-rate=[Rate of one GPU to host memory.]:RATE:' \
+    '--price=[Price of a GPU.]:MONEY/TIME:' \
+    '--memory-capacity=[Memory of a node.]:SIZE:' \
+    '--cache-read-rate=[Read rate of a drive.]:RATE:' \
+    '--cache-write-rate=[Write rate of a drive.]:RATE:' \
+    '--cache-capacity=[Capacity of a drive.]:SIZE:' \
+    '--cache-tbw=[Endurance of a drive, in bytes.]:SIZE:' \
+    '--cache-checkpoints=[Saves that the cache keeps (default: 2).]:NUMBER:' \
+    '--cache-write-time=[Time in which a save is written (default: 60s).]:TIME:' \
+    '--cache-drive-price=[Price of a drive.]:MONEY:' \
+    '--filesystem-target-rate=[Rate of a target.]:RATE:' \
+    '--filesystem-target-capacity=[Capacity of a target.]:SIZE:' \
+    '--filesystem-checkpoints=[Saves that it keeps (default: 20).]:NUMBER:' \
+    '--filesystem-write-time=[Time in which a save is copied to it (default: 10min).]:TIME:' \
+    '--filesystem-target-price=[Price of a target.]:MONEY:' \
+    '--objects-fill-time=[Time in which the caches are filled (default: 4h).]:TIME:' \
+    '--objects-request=[Bytes of a ranged read (default: 8MiB).]:SIZE:' \
+    '--objects-request-rate=[Rate of one request.]:RATE:' \
+    '--objects-storage-price=[Price of bytes for a month: 0.023USD/GiB.]:MONEY/SIZE:' \
+    '--objects-get-price=[Price of 1,000 reads.]:MONEY:' \
     '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
     '--measure=[Measure the storage of this directory for some seconds, and use its rates.]:TEXT:_files' \
     '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
@@ -632,12 +632,12 @@ _stoker_plan_cluster() {
 _stoker_plan_epoch() {
   _arguments \
     '(-h --help)'{-h,--help}'[Print this help message and exit]' \
-    '--samples=[Samples, or tokens, of the dataset.]:TEXT:' \
-    '--sample=[Bytes of one.]:TEXT:' \
-    '--dataset=[Bytes of all of them.]:TEXT:' \
-    '--time=[Time in which all are read once.]:TEXT:' \
-    '--rate=[Rate at which they are read.]:TEXT:' \
-    '--gpus=[GPUs that share the work.]:TEXT:' \
+    '--samples=[Samples, or tokens, of the dataset.]:NUMBER:' \
+    '--sample=[Bytes of one.]:SIZE:' \
+    '--dataset=[Bytes of all of them.]:SIZE:' \
+    '--time=[Time in which all are read once.]:TIME:' \
+    '--rate=[Rate at which they are read.]:RATE:' \
+    '--gpus=[GPUs that share the work.]:NUMBER:' \
     '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
     '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
     '--json[Print one JSON object instead of text.]'
@@ -646,13 +646,13 @@ _stoker_plan_epoch() {
 _stoker_plan_raid() {
   _arguments \
     '(-h --help)'{-h,--help}'[Print this help message and exit]' \
-    '--drives=[Drives of the array.]:TEXT:' \
-    '--read-rate=[Rate of one drive.]:TEXT:' \
-    '--slowest-rate=[Rate of the slowest drive.]:TEXT:' \
-    '--shared-rate=[Rate of what all drives share: a PCIe switch, a controller, a NIC.]:TEXT:' \
-    '--stripe=[Bytes on one drive before the next (chunk) (default: 512KiB).]:TEXT:' \
-    '--request=[Bytes of one request (default: 4MiB).]:TEXT:' \
-    '--yearly-failures=[Chance that one drive fails in a year (default: 1%).]:TEXT:' \
+    '--drives=[Drives of the array.]:NUMBER:' \
+    '--read-rate=[Rate of one drive.]:RATE:' \
+    '--slowest-rate=[Rate of the slowest drive.]:RATE:' \
+    '--shared-rate=[Rate of what all drives share: a PCIe switch, a controller, a NIC.]:RATE:' \
+    '--stripe=[Bytes on one drive before the next (chunk) (default: 512KiB).]:SIZE:' \
+    '--request=[Bytes of one request (default: 4MiB).]:SIZE:' \
+    '--yearly-failures=[Chance that one drive fails in a year (default: 1%).]:SHARE:' \
     '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
     '--measure=[Measure the storage of this directory for some seconds, and use its rates.]:TEXT:_files' \
     '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
@@ -662,11 +662,11 @@ _stoker_plan_raid() {
 _stoker_plan_share() {
   _arguments \
     '(-h --help)'{-h,--help}'[Print this help message and exit]' \
-    '--targets=[Storage targets.]:TEXT:' \
-    '--target-rate=[Rate of one target.]:TEXT:' \
-    '--clients=[Clients that are busy at once.]:TEXT:' \
-    '--stripes=[Targets that a file is striped over (default: 1).]:TEXT:' \
-    '--nic-rate=[Rate of a client'\''s network.]:TEXT:' \
+    '--targets=[Storage targets.]:NUMBER:' \
+    '--target-rate=[Rate of one target.]:RATE:' \
+    '--clients=[Clients that are busy at once.]:NUMBER:' \
+    '--stripes=[Targets that a file is striped over (default: 1).]:NUMBER:' \
+    '--nic-rate=[Rate of a client'\''s network.]:RATE:' \
     '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
     '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
     '--json[Print one JSON object instead of text.]'
@@ -675,14 +675,14 @@ _stoker_plan_share() {
 _stoker_plan_path() {
   _arguments \
     '(-h --help)'{-h,--help}'[Print this help message and exit]' \
-    '--lanes=[PCIe lanes of the GPU (default: 16).]:TEXT:' \
-    '--transfers=[Transfers of a lane: 32e9/s.]:TEXT:' \
-    '--payload-bits=[Bits of data in a frame.]:TEXT:' \
-    '--frame-bits=[Bits of a frame.]:TEXT:' \
-    '--storage-rate=[Rate of the storage.]:TEXT:' \
-    '--nic-rate=[Rate of the NIC in bytes.]:TEXT:' \
-    '--fabric-rate=[This node'\''s part of the fabric.]:TEXT:' \
-    '--memory-rate=[Bandwidth of host memory.]:TEXT:' \
+    '--lanes=[PCIe lanes of the GPU (default: 16).]:NUMBER:' \
+    '--transfers=[Transfers of a lane: 32e9/s.]:FREQUENCY:' \
+    '--payload-bits=[Bits of data in a frame.]:NUMBER:' \
+    '--frame-bits=[Bits of a frame.]:NUMBER:' \
+    '--storage-rate=[Rate of the storage.]:RATE:' \
+    '--nic-rate=[Rate of the NIC in bytes.]:RATE:' \
+    '--fabric-rate=[This node'\''s part of the fabric.]:RATE:' \
+    '--memory-rate=[Bandwidth of host memory.]:RATE:' \
     '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
     '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
     '--json[Print one JSON object instead of text.]'
@@ -691,17 +691,17 @@ _stoker_plan_path() {
 _stoker_plan_objects() {
   _arguments \
     '(-h --help)'{-h,--help}'[Print this help message and exit]' \
-    '--dataset=[Bytes of the dataset.]:TEXT:' \
-    '--object=[Bytes of an object: a shard.]:TEXT:' \
-    '--request=[Bytes of a ranged read (default: 8MiB).]:TEXT:' \
-    '--rate=[Rate that the training needs.]:TEXT:' \
-    '--epochs=[How often all is read (default: 1).]:TEXT:' \
-    '--request-rate=[Rate of one request.]:TEXT:' \
-    '--prefix-gets=[Reads that one prefix serves.]:TEXT:' \
-    '--get-price=[Price of 1,000 reads.]:TEXT:' \
-    '--put-price=[Price of 1,000 writes.]:TEXT:' \
-    '--storage-price=[Price of a GB for a month.]:TEXT:' \
-    '--transfer-price=[Price of a GB that leaves the region (default: 0USD).]:TEXT:' \
+    '--dataset=[Bytes of the dataset.]:SIZE:' \
+    '--object=[Bytes of an object: a shard.]:SIZE:' \
+    '--request=[Bytes of a ranged read (default: 8MiB).]:SIZE:' \
+    '--rate=[Rate that the training needs.]:RATE:' \
+    '--epochs=[How often all is read (default: 1).]:NUMBER:' \
+    '--request-rate=[Rate of one request.]:RATE:' \
+    '--prefix-gets=[Reads that one prefix serves.]:FREQUENCY:' \
+    '--get-price=[Price of 1,000 reads.]:MONEY:' \
+    '--put-price=[Price of 1,000 writes.]:MONEY:' \
+    '--storage-price=[Price of bytes for a month: 0.023USD/GiB.]:MONEY/SIZE:' \
+    '--transfer-price=[Price of bytes that leave the region: 0.09USD/GiB (default: 0USD/GB).]:MONEY/SIZE:' \
     '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
     '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
     '--json[Print one JSON object instead of text.]'
@@ -710,13 +710,13 @@ _stoker_plan_objects() {
 _stoker_plan_iops() {
   _arguments \
     '(-h --help)'{-h,--help}'[Print this help message and exit]' \
-    '--rate=[Rate that the training needs (plan read).]:TEXT:' \
-    '--request=[Bytes of a request.]:TEXT:' \
-    '--latency=[Latency of a request (default: 100us).]:TEXT:' \
-    '--read-iops=[Random reads of one drive.]:TEXT:' \
-    '--files=[Single files that are read in an epoch.]:TEXT:' \
-    '--file-operations=[Metadata operations for each: open, stat, close (default: 3).]:TEXT:' \
-    '--metadata-rate=[Operations that the metadata servers do.]:TEXT:' \
+    '--rate=[Rate that the training needs (plan read).]:RATE:' \
+    '--request=[Bytes of a request.]:SIZE:' \
+    '--latency=[Latency of a request (default: 100us).]:TIME:' \
+    '--read-iops=[Random reads of one drive.]:FREQUENCY:' \
+    '--files=[Single files that are read in an epoch.]:NUMBER:' \
+    '--file-operations=[Metadata operations for each: open, stat, close (default: 3).]:NUMBER:' \
+    '--metadata-rate=[Operations that the metadata servers do.]:FREQUENCY:' \
     '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
     '--measure=[Measure the storage of this directory for some seconds, and use its rates.]:TEXT:_files' \
     '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
@@ -726,12 +726,12 @@ _stoker_plan_iops() {
 _stoker_plan_prefetch() {
   _arguments \
     '(-h --help)'{-h,--help}'[Print this help message and exit]' \
-    '--depth=[Batches read ahead.]:TEXT:' \
-    '--batch=[Samples of a batch.]:TEXT:' \
-    '--decoded=[Bytes of a decoded sample.]:TEXT:' \
-    '--workers=[Workers that each read ahead (torch) (default: 1).]:TEXT:' \
-    '--processes=[Processes of a node: one for each GPU (default: 1).]:TEXT:' \
-    '--memory=[Memory of the node.]:TEXT:' \
+    '--depth=[Batches read ahead.]:NUMBER:' \
+    '--batch=[Samples of a batch.]:NUMBER:' \
+    '--decoded=[Bytes of a decoded sample.]:SIZE:' \
+    '--workers=[Workers that each read ahead (torch) (default: 1).]:NUMBER:' \
+    '--processes=[Processes of a node: one for each GPU (default: 1).]:NUMBER:' \
+    '--memory=[Memory of the node.]:SIZE:' \
     '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
     '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
     '--json[Print one JSON object instead of text.]'
@@ -740,10 +740,10 @@ _stoker_plan_prefetch() {
 _stoker_plan_rule() {
   _arguments \
     '(-h --help)'{-h,--help}'[Print this help message and exit]' \
-    '--flops=[Rate of one GPU, dense.]:TEXT:' \
-    '--gpus=[GPUs (default: 1).]:TEXT:' \
-    '--read-rate=[Read rate of one drive.]:TEXT:' \
-    '--needed=[What the training really reads.]:TEXT:' \
+    '--flops=[Rate of one GPU, dense.]:FLOP/TIME:' \
+    '--gpus=[GPUs (default: 1).]:NUMBER:' \
+    '--read-rate=[Read rate of one drive.]:RATE:' \
+    '--needed=[What the training really reads.]:RATE:' \
     '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
     '--measure=[Measure the storage of this directory for some seconds, and use its rates.]:TEXT:_files' \
     '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
@@ -753,15 +753,15 @@ _stoker_plan_rule() {
 _stoker_plan_tracking() {
   _arguments \
     '(-h --help)'{-h,--help}'[Print this help message and exit]' \
-    '--runs=[Runs that are kept.]:TEXT:' \
-    '--metrics=[Metrics of a run.]:TEXT:' \
-    '--steps=[Steps of a run.]:TEXT:' \
-    '--every=[Steps between two points (default: 1).]:TEXT:' \
-    '--point=[Bytes of a point (default: 24B).]:TEXT:' \
-    '--artifacts=[Artifacts of a run (default: 0).]:TEXT:' \
-    '--artifact=[Bytes of an artifact (default: 0B).]:TEXT:' \
-    '--time=[Time in which the points come.]:TEXT:' \
-    '--storage-price=[Price of a GB for a month.]:TEXT:' \
+    '--runs=[Runs that are kept.]:NUMBER:' \
+    '--metrics=[Metrics of a run.]:NUMBER:' \
+    '--steps=[Steps of a run.]:NUMBER:' \
+    '--every=[Steps between two points (default: 1).]:NUMBER:' \
+    '--point=[Bytes of a point (default: 24B).]:SIZE:' \
+    '--artifacts=[Artifacts of a run (default: 0).]:NUMBER:' \
+    '--artifact=[Bytes of an artifact (default: 0B).]:SIZE:' \
+    '--time=[Time in which the points come.]:TIME:' \
+    '--storage-price=[Price of bytes for a month: 0.023USD/GiB.]:MONEY/SIZE:' \
     '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
     '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
     '--json[Print one JSON object instead of text.]'
