@@ -42,6 +42,14 @@ nb::object item(const BytesColumn& self, std::int64_t index) {
   return value_of(self, self.views[static_cast<std::size_t>(index)]);
 }
 
+nb::list items(const BytesColumn& self, const nb::slice& slice) {
+  auto [at, stop, step, count] = slice.compute(self.views.size());
+  nb::list values;
+  for (; count > 0; --count, at += step)
+    values.append(value_of(self, self.views[static_cast<std::size_t>(at)]));
+  return values;
+}
+
 /// Iterates over a list, which needs no further native calls.
 nb::object iterate(const BytesColumn& self) {
   nb::list values;
@@ -101,6 +109,8 @@ void bind_bytes_column(nb::module_& module) {
       .def("__len__", [](const BytesColumn& self) { return self.views.size(); })
       .def("__getitem__", &item, "index"_a,
            nb::sig("def __getitem__(self, index: int) -> NDArray[numpy.uint8]"))
+      .def("__getitem__", &items, "index"_a,
+           nb::sig("def __getitem__(self, index: slice) -> list[NDArray[numpy.uint8]]"))
       .def("__iter__", &iterate, nb::sig("def __iter__(self) -> Iterator[NDArray[numpy.uint8]]"))
       .def("first", &first, "count"_a, "Returns a column of the first `count` samples.")
       .def("tolist", &to_bytes, nb::sig("def tolist(self) -> list[bytes]"), "Returns copies.")

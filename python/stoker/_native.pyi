@@ -1,7 +1,7 @@
 from collections.abc import Mapping, Sequence
 import enum
 import os
-from typing import Any
+from typing import Any, overload
 
 import numpy
 
@@ -394,7 +394,11 @@ class BytesColumn:
 
     def __len__(self) -> int: ...
 
+    @overload
     def __getitem__(self, index: int) -> NDArray[numpy.uint8]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[NDArray[numpy.uint8]]: ...
 
     def __iter__(self) -> Iterator[NDArray[numpy.uint8]]: ...
 

@@ -18,7 +18,8 @@ try:
     from {} import main
 except ImportError as error:
     sys.exit(f"{}: {} by Stoker's Python package, which {{sys.executable}} cannot "
-             f"import ({{error}}): pip install stoker, or name another Python by STOKER_PYTHON")
+             f"import ({{error}}): run `pip install .` in a checkout of Stoker, or name a Python "
+             f"that has the package by STOKER_PYTHON")
 sys.exit(main())
 )";
 

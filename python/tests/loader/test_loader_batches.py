@@ -105,6 +105,13 @@ def test_bytes_are_views_made_one_by_one(shards: Path) -> None:
     for outside in (8, -9):
         with pytest.raises(IndexError):
             column[outside]
+    for part in (slice(2, 5), slice(-3, None), slice(None, None, -2), slice(6, 2), slice(None)):
+        taken = column[part]
+        assert isinstance(taken, list)
+        assert [bytes(item) for item in taken] == column.tolist()[part]
+        assert all(np.shares_memory(item, column.first(8)[int(item[0])]) for item in taken)
+    with pytest.raises(TypeError):
+        column["bin"]  # type: ignore[call-overload]
     assert column.sizes.tolist() == [8] * 8
     assert column.nbytes == 64
     assert column.tolist() == [bytes([i]) * 8 for i in range(8)]

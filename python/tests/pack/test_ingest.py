@@ -86,8 +86,8 @@ def test_fields_whose_shape_tfrecord_loses_are_named_once(
 ) -> None:
     row = {"image": np.ones((2, 3), np.uint8), "x": np.ones((1, 2), np.float32)}
     row |= {"flat": np.arange(3), "one": np.array(1), "json": [[1, 2], [3, 4]]}
-    for form in ("tar", "mds"):
-        stoker.ingest([row] * 3, tmp_path / form, format=form)  # type: ignore[arg-type]
+    stoker.ingest([row] * 3, tmp_path / "tar")
+    stoker.ingest([row] * 3, tmp_path / "mds", format="mds")
     assert not recwarn.list
     stoker.ingest([row] * 3, tmp_path / "new", format="tfrecord", samples_per_shard=1)
     told = [SHAPELESS.format("image"), SHAPELESS.format("x")]
@@ -97,7 +97,8 @@ def test_fields_whose_shape_tfrecord_loses_are_named_once(
     assert [tuple(batch[name].shape) for name in fields] == [(3, 2, 3), (3, 1, 2)]
 
     command = Path(__file__).parents[3] / "build" / "release" / "stoker"
-    words = [command, "convert", tmp_path / "mds", tmp_path / "out", "--format", "tfrecord"]
+    words: list[str | Path] = [command, "convert", tmp_path / "mds", tmp_path / "out"]
+    words += ["--format", "tfrecord"]
     subprocess.run(words, check=True)
     remarks = capfd.readouterr().err.splitlines()
     assert [line.split(", because")[0] for line in remarks] == told

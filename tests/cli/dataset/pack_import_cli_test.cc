@@ -113,5 +113,20 @@ TEST(PackImportCliTest, without_python_or_its_package_one_line_says_what_to_do) 
   EXPECT_TRUE(is_one_line_with(ran.err, {"python3", "STOKER_PYTHON"})) << ran.err;
 }
 
+TEST(PackImportCliTest, a_python_without_the_package_is_told_how_it_is_installed) {
+  const TempDir dir;
+  write_text(dir.file("a.parquet"), "PAR1");
+  const std::string python = dir.file("python");
+  write_text(python, "#!/bin/sh\nexec python3 -I -S \"$@\"\n");  // without site-packages
+  ::chmod(python.c_str(), 0755);
+  const Ran ran = run_stoker({.args = {"pack", dir.file("a.parquet"), dir.file("dst")},
+                              .environment = {{"STOKER_PYTHON", python}}});
+  EXPECT_EQ(ran.exit_code, 1);
+  // Not `pip install stoker`: the index has no project of that name yet.
+  EXPECT_TRUE(is_one_line_with(
+      ran.err, {"No module named 'stoker'", "`pip install .` in a checkout", "STOKER_PYTHON"}))
+      << ran.err;
+}
+
 }  // namespace
 }  // namespace stoker::testing
