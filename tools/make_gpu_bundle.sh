@@ -12,6 +12,8 @@ rm -rf "$bundle" && mkdir -p "$bundle"/{include,lib/pkgconfig,bin,python}
 cp -rL /usr/include/{liburing,liburing.h,isa-l,isa-l.h,openssl,brotli,bzlib.h,zlib.h,zconf.h} "$bundle/include"
 cp -L /usr/include/{snappy,xxh}*.h "$bundle/include"
 cp -r /usr/include/x86_64-linux-gnu/openssl/. "$bundle/include/openssl"
+cp -rL /usr/include/x86_64-linux-gnu/curl "$bundle/include"
+cp -L /usr/include/z{std,std_errors,dict}.h "$bundle/include"
 cp -L /usr/bin/pkgconf "$bundle/bin/pkg-config"
 cp -L "$libraries"/libpkgconf.so.3 "$bundle/lib"
 
@@ -35,6 +37,15 @@ bundle_library libbrotlidec brotlidec
 bundle_library "" brotlicommon
 bundle_library "" bz2
 bundle_library snappy snappy
+bundle_library libzstd zstd
+bundle_library libcurl curl
+# What libcurl itself needs, except for the C library.
+ldd "$libraries/libcurl.so.4" | awk '$3 ~ /^\// {print $1, $3}' | grep -v '^lib\(c\|resolv\)\.so' | while read -r soname path; do
+  [[ -e $bundle/lib/$soname ]] || cp -L "$path" "$bundle/lib/$soname"
+done
+for name in $(sed -n 's/^stoker_need([A-Z0-9]* \([^ ]*\) .*/\1/p' "$(dirname "$0")/../cmake/StokerDependencies.cmake"); do
+  [[ -e $bundle/lib/pkgconfig/$name.pc ]] || { echo "gpu-bundle: $name is missing, which the build needs"; exit 1; }
+done
 
 "${PYTHON:-python3}" -m pip install --quiet --target "$bundle/python" pytest 2>/dev/null
 # Without what they depend on: torch and NumPy are there.
