@@ -11,7 +11,7 @@ from stoker import _native
 from stoker._common.numbers import whole_number
 from stoker._dataset.columns import KEY, ColumnMaker
 from stoker._loader.batch import Batch
-from stoker._loader.host_memory import move_tensors
+from stoker._loader.host_memory import in_one_piece, move_tensors
 
 _log = logging.getLogger("stoker")
 _DEPTH_MAX = 64
@@ -19,7 +19,7 @@ _ROOMS_MAX, _ROOM_BYTES = 8, 16 << 20
 
 
 class Sending:
-    """A batch on its way to a GPU, with its tensors in one new piece of torch's memory there.
+    """A batch on its way to a GPU, with its tensors in new memory of torch's there.
 
     Attributes:
         native: The core's batch.
@@ -37,10 +37,16 @@ class Sending:
         # Views of the core's memory. They are gone when the copies have begun: nobody else may
         # have them, since only this feed knows when that memory is used again.
         self._sources = {name: maker.column(native, name) for name in names}
-        self.batch.update(move_tensors(self._sources, self._room, self._note))
+        self.batch.update(move_tensors(self._sources, self._rooms, self._note))
 
-    def _room(self, size: int) -> Any:
-        self._memory = self._feed.room(size)
+    def _rooms(self, tensors: list[Any]) -> list[Any]:
+        if len(tensors) == 1:  # no views are needed, of which each costs more than the copy's call
+            self._memory = self._feed.room(tensors[0].shape, tensors[0].dtype)
+            return [self._memory]
+        return in_one_piece(tensors, self._bytes)
+
+    def _bytes(self, size: int) -> Any:
+        self._memory = self._feed.room((size,))
         return self._memory
 
     def _note(self, tensor: Any, placed: Any) -> None:
@@ -108,18 +114,25 @@ class DeviceFeed:
         self._spare: list[Any] = []
         self.native = _native.CudaFeed(device.index, self._stream.cuda_stream)
 
-    def room(self, size: int) -> Any:
-        """Returns memory on the GPU, to be written by the stream of the copies.
+    def room(self, shape: Any, dtype: Any = None) -> Any:
+        """Returns a new tensor on the GPU, to be written by the stream of the copies.
 
-        Small pieces are allocated several at a time: changing torch's current stream costs more
-        than an allocation.
+        Small ones are allocated several at a time: changing torch's current stream costs more than
+        an allocation.
+
+        Args:
+            shape: Its shape.
+            dtype: Its type; bytes by default.
         """
-        if not self._spare or self._spare[-1].nbytes != size:
-            count = max(1, min(_ROOMS_MAX, _ROOM_BYTES // max(size, 1)))
-            empty, options = self._torch.empty, {"dtype": self._torch.uint8, "device": self.device}
+        dtype = dtype or self._torch.uint8
+        spare = self._spare
+        if not spare or spare[-1].shape != shape or spare[-1].dtype != dtype:
+            empty, options = self._torch.empty, {"dtype": dtype, "device": self.device}
             with self._torch.cuda.stream(self._stream):
-                self._spare = [empty(size, **options) for _ in range(count)]
-        return self._spare.pop()
+                one = empty(shape, **options)
+                count = min(_ROOMS_MAX, _ROOM_BYTES // max(one.nbytes, 1))
+                self._spare = spare = [one, *(empty(shape, **options) for _ in range(1, count))]
+        return spare.pop()
 
     def hand_over(self, copy: _native.CudaCopy, memory: Any) -> None:
         """Lets the caller's current stream use the memory after the copy, and not the host."""

@@ -40,31 +40,47 @@ def allocator_of(pin_memory: bool | Allocator | None, torch: Any) -> Allocator |
 
 
 def move_tensors(
-    columns: Mapping[str, Any], room: Callable[[int], Any], copy: Callable[[Any, Any], None]
+    columns: Mapping[str, Any],
+    rooms: Callable[[list[Any]], list[Any]],
+    copy: Callable[[Any, Any], None],
 ) -> dict[str, Any]:
-    """Returns the columns with their tensors in one new piece of memory; others are unchanged.
+    """Returns the columns with their tensors in new memory; others are unchanged.
 
     Args:
         columns: By name.
-        room: Returns memory of a number of bytes: a uint8 tensor on any device.
+        rooms: Returns as many new tensors like these, on any device.
         copy: Called with each tensor and the one that replaces it.
     """
-    tensors = [one for one in tensors_in(list(columns.values())) if _is_movable(one)]
+    values = list(columns.values())
+    is_plain = all(is_tensor(one) and _is_movable(one) for one in values)
+    tensors = values if is_plain else [one for one in tensors_in(values) if _is_movable(one)]
+    made = rooms(tensors)
+    for tensor, placed in zip(tensors, made, strict=True):
+        copy(tensor, placed)
+    if is_plain:  # fast path: the rest takes longer than all of the above
+        return dict(zip(columns, made, strict=True))
+    left = iter(made)
+    return {
+        name: change_tensors(column, lambda one: next(left) if _is_movable(one) else one)
+        for name, column in columns.items()
+    }
+
+
+def in_one_piece(tensors: list[Any], room: Callable[[int], Any]) -> list[Any]:
+    """Returns new tensors like these, in one piece of memory.
+
+    Args:
+        tensors: Contiguous or not.
+        room: Returns memory of a number of bytes: a uint8 tensor.
+    """
     ends = [0]
     for tensor in tensors:
         ends.append(ends[-1] + -(-tensor.nbytes // _ALIGN) * _ALIGN)
     memory = room(ends[-1])
-
-    def placed(at: int, tensor: Any) -> Any:
-        one = memory[at : at + tensor.nbytes].view(tensor.dtype).view(tensor.shape)
-        copy(tensor, one)
-        return one
-
-    rooms = iter([placed(at, tensor) for at, tensor in zip(ends, tensors, strict=False)])
-    return {
-        name: change_tensors(column, lambda one: next(rooms) if _is_movable(one) else one)
-        for name, column in columns.items()
-    }
+    return [
+        memory[at : at + one.nbytes].view(one.dtype).view(one.shape)
+        for at, one in zip(ends, tensors, strict=False)
+    ]
 
 
 class FreshMemory:
@@ -81,7 +97,7 @@ class FreshMemory:
 
     def moved(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the columns with their tensors in new memory; others are unchanged."""
-        return move_tensors(columns, self._room, _copied)
+        return move_tensors(columns, lambda some: in_one_piece(some, self._room), _copied)
 
     def _room(self, size: int) -> Any:
         memory = self._allocate(size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import logging
 import os
@@ -15,7 +16,7 @@ import pytest
 import stoker
 from stoker import _native
 from stoker._loader import loader as loader_module
-from stoker._loader.feed import CurrentStream
+from stoker._loader.feed import CurrentStream, DeviceFeed
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch")
 
@@ -57,13 +58,13 @@ class HostFeed:
         self.is_closed = False
         self.refused = 0
 
-    def room(self, size: int) -> Any:
+    def room(self, shape: Any, dtype: Any = torch.uint8) -> Any:
         """Not zero, as new memory would be."""
         if self.refused > 0:
             self.refused -= 1
             raise MemoryError("no room on the device")
         self.rooms += 1
-        return torch.full([size], 0xEE, dtype=torch.uint8)
+        return torch.full(tuple(shape), 1, dtype=dtype)
 
     def hand_over(self, copy: int, memory: Any) -> None:
         """Notes the order."""
@@ -294,6 +295,43 @@ def test_nothing_that_is_handed_out_is_in_the_loaders_memory(
             assert not any(begin <= start < end for begin, end in sources)
         held = [np.asarray(one).__array_interface__["data"][0] for one in batch["json"]]
         assert not any(begin <= at < end for at in held for begin, end in sources)
+
+
+@pytest.mark.parametrize("fields", [{"bin": FIELDS["bin"]}, FIELDS])
+def test_the_tensors_of_a_batch_are_in_one_piece_of_memory(
+    shards: Path, feeder: HostFeeder, fields: dict[str, Any]
+) -> None:
+    for batch in load(shards, fields=fields):
+        tensors = [one for one in batch.values() if isinstance(one, torch.Tensor)]
+        assert len({one.untyped_storage().data_ptr() for one in tensors}) == 1
+        # A single one is the memory itself: a view costs more than the call that copies a batch.
+        assert (batch["bin"]._base is None) == (fields is not FIELDS)
+    assert feeder.made.rooms == feeder.made.native.copies
+
+
+def test_small_tensors_on_the_device_are_allocated_several_at_a_time() -> None:
+    entered: list[Any] = []
+
+    def on(stream: Any) -> Any:
+        entered.append(stream)
+        return contextlib.nullcontext()
+
+    feed = DeviceFeed.__new__(DeviceFeed)
+    feed.device, feed._stream, feed._spare = torch.device("cpu"), "ours", []
+    feed._torch = SimpleNamespace(
+        empty=torch.empty, uint8=torch.uint8, cuda=SimpleNamespace(stream=on)
+    )
+    rooms = [feed.room((3, 5), torch.int64) for _ in range(9)]
+    assert {(one.shape, one.dtype) for one in rooms} == {((3, 5), torch.int64)}
+    assert len({one.data_ptr() for one in rooms}) == 9
+    assert entered == ["ours"] * 2
+    assert feed.room((3, 5)).dtype == torch.uint8
+    assert feed.room((5, 3)).shape == (5, 3)
+    assert feed.room((0,)).shape == (0,)
+    assert len(entered) == 5
+    for _ in range(2):
+        feed.room((10 << 20,))  # of which two are more than may be spare
+    assert len(entered) == 7
 
 
 def test_the_current_stream_is_found_and_its_object_is_made_once() -> None:
