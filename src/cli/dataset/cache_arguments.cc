@@ -12,11 +12,12 @@ void add_cache_options(Command& command, CacheArguments& arguments) {
   command
       .add_option(
           "--cache", arguments.directory,
-          "Directory on a local disk in which to keep what was read of remote shards; it is "
-          "created, and may be shared by processes.")
+          "Directory on a local disk that keeps what was read from remote shards. It is created "
+          "if necessary, and processes may share it.")
       ->as_path();
-  command.add_option("--cache-size", arguments.size,
-                     "Largest size of all files in --cache, as 200GiB; required with it.");
+  command.add_option(
+      "--cache-size", arguments.size,
+      "Maximum total size of the files in --cache, such as 200GiB; required with it.");
 }
 
 Result<std::shared_ptr<ShardCache>> open_cache(const CacheArguments& arguments, Context& context) {

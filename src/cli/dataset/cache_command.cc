@@ -16,8 +16,8 @@ namespace stoker::cli {
 namespace {
 
 constexpr const char* kFooter =
-    R"(A cache is the directory of --cache, or of stoker.Cache in Python. All of this may be done while
-processes use it.
+    R"(DIR is the directory that a program gave to --cache, or to stoker.Cache in Python. The commands are
+safe while programs use the cache.
 
 Examples:
   stoker cache ls /nvme/cache

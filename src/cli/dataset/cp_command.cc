@@ -18,13 +18,14 @@ namespace stoker::cli {
 namespace {
 
 constexpr const char* kFooter =
-    R"(stoker cp SRC... DST. A place is a path, s3://bucket/key, or https://host/path to copy from.
-A folder is copied with all that is below it. If DST ends with "/", or there are several SRC, each
-gets its own name in DST; otherwise it becomes DST, or a file in DST if that is a folder. Each file
-appears whole or not at all, and is read back and compared.
+    R"(stoker cp SRC... DST. A PLACE is a path, s3://bucket/key, or, as SRC only,
+https://host/path. A directory is copied with everything below it. With several SRC, or if DST ends
+with "/", each SRC keeps its name in DST. Otherwise the copy of SRC is DST itself; if SRC is a file
+and DST an existing directory, the file is copied into that. Each file appears whole or not at all,
+and is read back and compared.
 
-Run an interrupted copy again to continue it: what is there already is compared, not copied.
---if-present=skip compares sizes alone, and is faster.
+To continue an interrupted copy, run it again: files that DST has already are compared, not copied.
+--if-present=skip compares only their sizes, which is faster.
 
 Examples:
   stoker cp /data/shards s3://bucket/shards
@@ -71,7 +72,7 @@ std::string render(const CpArguments& arguments, const CopyReport& report, doubl
   std::string text = fmt::format("{} copied ({})", counted(report.copied_count, "file"),
                                  format_bytes(report.copied_bytes));
   if (report.present_count > 0)
-    text += fmt::format(", {} were there ({})", report.present_count,
+    text += fmt::format(", {} already present ({})", report.present_count,
                         format_bytes(report.present_bytes));
   return text;
 }
@@ -81,6 +82,9 @@ Status run(const CpArguments& arguments, Context& context) {
     return {Code::invalid_argument, "DST is missing: stoker cp SRC... DST"};
   const std::string& last = arguments.places.back();
   const std::span sources = std::span(arguments.places).first(arguments.places.size() - 1);
+  if (last.starts_with("https://") || last.starts_with("http://"))
+    return {Code::invalid_argument,
+            last + ": a web server is only copied from; give a path or s3://bucket/key as DST"};
   const bool is_into = last.ends_with("/") || sources.size() > 1;
   const S3Options s3 = S3Options::from_environment();
   const auto began = std::chrono::steady_clock::now();
@@ -123,18 +127,17 @@ void add_cp_command(Command& stoker, Context& context) {
   Command* const command =
       stoker.add_subcommand("cp", "Copy files between directories, buckets and web servers.");
   const auto arguments = std::make_shared<CpArguments>();
-  command->add_option("PLACE", arguments->places, "SRC... DST: what to copy, and last where to.")
+  command->add_option("PLACE", arguments->places, "Sources, then the destination.")
       ->required()
       ->as_path();
   command
       ->add_option("--if-present", arguments->if_present,
-                   "What to do with a file that is there: compare, and replace it if it differs; "
-                   "skip it if it has the same size; replace it; or fail. Default compare.")
+                   "What to do with a file that DST has already: compare it, and replace it if it "
+                   "differs; skip it if its size is the same; replace it; or fail (default: "
+                   "compare).")
       ->check(one_of({"compare", "skip", "replace", "fail"}));
   command->add_flag("--no-verify", arguments->no_verify, "Do not read back what was written.");
-  command
-      ->add_option("--jobs", arguments->jobs,
-                   "Number of files that are copied at a time. Default 4.")
+  command->add_option("--jobs", arguments->jobs, "Number of files to copy at a time (default: 4).")
       ->check(count_between(1, 1024));
   command->add_flag("--json", arguments->json, "Print the result as JSON.");
   command->footer(kFooter);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kFooter =
     R"(Reads the shards once, in stored order, into the cache of this machine, so that training begins at
-the speed of its disk. What is there already is not read again. If the dataset is larger than the
+the speed of its disk. What the cache has already is not read again. If the dataset is larger than the
 cache, only a part of it is staged.
 
 Examples:

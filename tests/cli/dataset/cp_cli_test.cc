@@ -68,6 +68,8 @@ TEST_F(CpCliTest, what_cannot_be_copied_is_refused_with_its_reason) {
   EXPECT_NE(refusal({"cp", shards_ + "/..", dir_.file("x") + "/"}, 2).find("no name to keep"),
             std::string::npos);
   EXPECT_NE(refusal({"cp", "pipe:cat x", dir_.file("x")}, 1).find("s3://"), std::string::npos);
+  EXPECT_NE(refusal({"cp", shards_, "https://host/x"}, 2).find("only copied from"),
+            std::string::npos);
   EXPECT_NE(refusal({"cp", shards_, dir_.file("x"), "--if-present", "ask"}, 2).find("compare"),
             std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(dir_.file("x")));

@@ -341,9 +341,9 @@ _stoker_cp() {
   _arguments \
     '*:PLACE:_files' \
     '(-h --help)'{-h,--help}'[Print this help message and exit]' \
-    '--if-present=[What to do with a file that is there: compare, and replace it if it differs; skip it if it has the same size; replace it; or fail.]:{compare,skip,replace,fail}:(compare skip replace fail)' \
+    '--if-present=[What to do with a file that DST has already: compare it, and replace it if it differs; skip it if its size is the same; replace it; or fail (default: compare).]:{compare,skip,replace,fail}:(compare skip replace fail)' \
     '--no-verify[Do not read back what was written.]' \
-    '--jobs=[Number of files that are copied at a time.]:UINT in [1 - 1024]:' \
+    '--jobs=[Number of files to copy at a time (default: 4).]:UINT in [1 - 1024]:' \
     '--json[Print the result as JSON.]'
 }
 
@@ -782,8 +782,8 @@ _stoker_stage() {
     '--format=[Format of the shards (default: recognised by content): tar, tfrecord, mds, litdata, megatron, npy, raw, counted, shard001.]:TEXT:' \
     '--dtype=[Element type of arrays without a header: uint16, int32, float32, ...]:TEXT:' \
     '(-v --verbose)'{-v,--verbose}'[Show progress even if stderr is not a terminal.]' \
-    '--cache=[Directory on a local disk in which to keep what was read of remote shards; it is created, and may be shared by processes.]:TEXT:_files' \
-    '--cache-size=[Largest size of all files in --cache, as 200GiB; required with it.]:TEXT:' \
+    '--cache=[Directory on a local disk that keeps what was read from remote shards.]:TEXT:_files' \
+    '--cache-size=[Maximum total size of the files in --cache, such as 200GiB; required with it.]:TEXT:' \
     '--json[Print one JSON object for each dataset.]'
 }
 
@@ -822,8 +822,8 @@ _stoker_stream() {
     '--threads=[Threads that read and convert; auto adapts them to the waits (default: auto).]:TEXT:' \
     '--depth=[Batches to prepare ahead; auto adapts it to the waits (default: auto).]:TEXT:' \
     '--policy=[Cache policy: automatic, buffered, direct or drop_behind (default: automatic).]:TEXT:' \
-    '--cache=[Directory on a local disk in which to keep what was read of remote shards; it is created, and may be shared by processes.]:TEXT:_files' \
-    '--cache-size=[Largest size of all files in --cache, as 200GiB; required with it.]:TEXT:' \
+    '--cache=[Directory on a local disk that keeps what was read from remote shards.]:TEXT:_files' \
+    '--cache-size=[Maximum total size of the files in --cache, such as 200GiB; required with it.]:TEXT:' \
     '--epochs=[Number of epochs; 0 means no end (default: 1).]:UINT:' \
     '--max-batches=[Stop after this many batches.]:UINT:' \
     '--print-keys[Print the keys in the order delivered, one per line.]' \
