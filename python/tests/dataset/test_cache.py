@@ -70,7 +70,7 @@ def test_a_forked_child_reads_through_the_cache(shards: Path, tmp_path: Path) ->
 
 
 def test_what_cannot_be_a_cache_is_refused(shards: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="too small"):
+    with pytest.raises(ValueError, match="a cache of 1 MiB is too small; the minimum is 32 MiB"):
         stoker.Cache(tmp_path / "cache", "1MiB")
     with pytest.raises(ValueError, match="not empty and not a cache"):
         stoker.Cache(shards, SIZE)

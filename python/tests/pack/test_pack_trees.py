@@ -36,8 +36,9 @@ def test_classes_that_are_links_keep_their_numbers(tmp_path: Path) -> None:
 def test_two_images_of_a_class_do_not_become_one_sample(tmp_path: Path, names: list[str]) -> None:
     source = write_tree(tmp_path / "in", [*names, "b/2.jpg"])
     with pytest.raises(ValueError, match="two images would be one sample") as refusal:
-        stoker.pack(source, tmp_path / "out")
+        stoker.pack(f"{source}/", tmp_path / "out")
     assert "photo_001.jpg" in str(refusal.value)
+    assert f"{source / names[0]} and {source / names[1]}: " in str(refusal.value)
     assert "--from tree" not in str(refusal.value)  # which would make one sample of both
     write_tree(tmp_path / "masks", ["a/1.jpg", "a/1.seg.png", "b/2.jpg"])
     stoker.pack(tmp_path / "masks", tmp_path / "three")

@@ -135,8 +135,9 @@ void Index::prefetch(std::uint64_t sample) const noexcept {
 
 Result<SampleLocation> Index::locate(std::uint64_t sample, std::uint32_t shard_hint) const {
   if (sample >= sample_count_)
-    return Status(Code::invalid_argument, "sample " + std::to_string(sample) + " of " +
-                                              std::to_string(sample_count_) + " does not exist");
+    return Status(Code::invalid_argument, "there is no sample " + std::to_string(sample) +
+                                              ": there are " + std::to_string(sample_count_) +
+                                              ", from 0");
   STOKER_TRY(check_block(sample / kRecordsPerBlock));
   const auto entry = load<Record>(records_.bytes().subspan(sample * kRecordBytes, kRecordBytes));
   const ByteRange record = entry.place();

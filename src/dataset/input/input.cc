@@ -29,11 +29,12 @@ Result<std::string> kind_of(const std::string& path) {
   if (extension == ".jsonl" || extension == ".ndjson") return std::string("jsonl");
   if (is_sample_shard_name(path)) return internal::already_shards(path);
   if (internal::is_array_name(path)) return std::string(kTokensKind);
-  return Status(Code::invalid_argument,
-                path +
-                    ": a directory, .jsonl, .npy or .bin can be packed; say --from jsonl or "
-                    "--from tokens if it is one under another name. Text needs a tokenizer: "
-                    "--tokenizer FILE");
+  return Status(
+      Code::invalid_argument,
+      path +
+          ": pack takes directories, and files named .jsonl, .npy, .bin, .parquet, .arrow or "
+          ".h5; --from names the kind of another one. Text needs --tokenizer FILE. For "
+          "everything else there is stoker.ingest() in Python");
 }
 
 /// Whether the format has to be named, because no ending of a file is its own.

@@ -31,10 +31,16 @@ std::string lower(std::string_view text) {
   return out;
 }
 
+/// "images/" becomes "images": messages join it with names.
+std::string without_last_slash(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
 class TreeInput final : public PackInput {
  public:
   TreeInput(std::string root, bool has_classes, std::optional<Classes> given_classes)
-      : root_(std::move(root)),
+      : root_(without_last_slash(std::move(root))),
         reader_(root_),
         has_classes_(has_classes),
         given_classes_(std::move(given_classes)) {}
@@ -184,16 +190,17 @@ class TreeInput final : public PackInput {
       Group& sample = samples_.back();
       for (std::uint64_t k = sample.first; k < i; ++k)
         if (lower(split_member_name(files_[k].name)->extension) == lower(name.extension))
-          return Status(Code::invalid_argument,
-                        fmt::format("{}/{} and {}: the same field of one sample, because names are "
-                                    "converted to lower case; rename one",
-                                    root_, files_[k].path(), files_[i].path()));
+          return Status(
+              Code::invalid_argument,
+              fmt::format("{0}/{1} and {0}/{2}: the same field of one sample, because names are "
+                          "converted to lower case; rename one",
+                          root_, files_[k].path(), files_[i].path()));
         else if (has_classes_ &&
                  internal::are_rivals(name.extension, split_member_name(files_[k].name)->extension))
           return Status(Code::invalid_argument,
-                        fmt::format("{}/{} and {}: two images would be one sample, because their "
-                                    "names are the same up to the first dot; rename one, such "
-                                    "as photo.001.jpg to photo_001.jpg",
+                        fmt::format("{0}/{1} and {0}/{2}: two images would be one sample, because "
+                                    "their names are the same up to the first dot; rename one, "
+                                    "such as 1.png to 1b.png, or photo.001.jpg to photo_001.jpg",
                                     root_, files_[k].path(), files_[i].path()));
       if (has_classes_ && lower(name.extension) == kClassField)
         return Status(Code::invalid_argument,

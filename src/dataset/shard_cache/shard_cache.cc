@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "dataset/shard_cache/order_forecast.h"
+#include "stoker/units.h"
 
 namespace stoker {
 namespace {
@@ -81,9 +82,10 @@ struct ShardCache::State {
 Result<std::shared_ptr<ShardCache>> ShardCache::open(Options options) {
   if (options.directory.empty()) return Status(Code::invalid_argument, "a cache needs a directory");
   if (options.size_bytes < kSizeMin)
-    return Status(Code::invalid_argument,
-                  fmt::format("{}: a cache of {} bytes is too small; it needs at least {}",
-                              options.directory, options.size_bytes, kSizeMin));
+    return Status(
+        Code::invalid_argument,
+        fmt::format("{}: a cache of {} is too small; the minimum is {}", options.directory,
+                    format_bytes(options.size_bytes), format_bytes(kSizeMin)));
   if (options.ops == nullptr) options.ops = &posix_file_ops();
   std::shared_ptr<ShardCache> cache(new ShardCache(std::move(options)));
   State& state = cache->state();

@@ -285,7 +285,7 @@ TEST_F(DatasetCliTest, bad_input_is_one_line_and_a_status) {
       {1, {"cat", shards_, "folder/9"}, {shards_ + ": no sample has the key", "folder/9"}},
       {1, {"cat", shards_ + "/s0.tar", "folder/9"}, {shards_ + "/s0.tar: no sample has"}},
       {1, {"cat", shards_, "#1.png"}, {shards_ + ": sample", "no field \"png\"", "cls, jpg"}},
-      {2, {"cat", shards_, "#5"}, {shards_ + ": sample 5 of 5"}},
+      {2, {"cat", shards_, "#5"}, {shards_ + ": there is no sample 5: there are 5, from 0"}},
       {2, {"cat", shards_, "#"}, {"#17.FIELD"}},
       {2, {"cat", shards_, "#1x"}, {"#17.FIELD"}},
       {2, {"cat", shards_, "#1."}, {"#17.FIELD"}},
