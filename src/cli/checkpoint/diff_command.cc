@@ -29,7 +29,7 @@ std::string render_text(const CheckpointDiff& diff) {
   for (const TensorChange& change : diff.changed) {
     std::string notes = change.is_reshaped ? "other type or shape" : "";
     if (change.nonfinite_count != 0)
-      notes = fmt::format("{} differences not finite", change.nonfinite_count);
+      notes = fmt::format("not finite: {}", counted(change.nonfinite_count, "difference"));
     table.add({printable(change.name),
                change.is_reshaped ? "-" : std::to_string(change.changed_count),
                std::to_string(change.element_count),

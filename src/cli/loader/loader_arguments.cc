@@ -78,7 +78,7 @@ Result<LoaderRequest> request_from(const LoaderArguments& arguments) {
 
 Result<nanoseconds> step_time_from(double milliseconds) {
   if (!(milliseconds >= 0 && milliseconds <= kStepMsMax))
-    return misuse("--step-ms: milliseconds from 0 on, up to a day");
+    return misuse("--step-ms: must be from 0 to 86400000 milliseconds (a day)");
   return std::chrono::duration_cast<nanoseconds>(
       std::chrono::duration<double, std::milli>(milliseconds));
 }

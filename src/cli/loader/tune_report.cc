@@ -112,7 +112,7 @@ std::string explain_verdict(const TuneReport& report) {
       count_of(median_of(report.best_again)), count_of(median_of(report.automatic_again)),
       100 * verdict.gain, verdict.pairs, verdict.wins,
       verdict.is_clear    ? "a clear gain"
-      : verdict.gain <= 0 ? "no gain, it was luck"
+      : verdict.gain <= 0 ? "no gain; the first result was chance"
                           : "within the noise, or too little to matter");
   if (verdict.pairs < kPairsMin) text += "There was no time for more pairs: raise --time.\n";
   return text;
