@@ -44,7 +44,7 @@ struct VerifyOptions {
   std::optional<Dtype> dtype = {};   ///< As in DatasetOptions.
   std::string cache_directory = {};  ///< May have the index of a read-only dataset.
   unsigned thread_count = 0;         ///< Shards at a time; 0: one per core.
-  /// Called from any thread, one call at a time. It must not throw.
+  /// Called from any thread, one call at a time. What it throws ends the call.
   std::function<void(const VerifyProgress&)> progress = {};
   std::stop_token stop = {};
 };

@@ -271,6 +271,8 @@ Result<std::vector<Item>> items_of(const StorePlace& from, const StorePlace& to,
 Result<CopyReport> copy(const StorePlace& from, const StorePlace& to, const CopyOptions& options) {
   if (options.objects_in_flight == 0)
     return Status(Code::invalid_argument, "objects_in_flight is 0");
+  if (from.store == nullptr || to.store == nullptr)
+    return Status(Code::invalid_argument, "copy_objects: a place without a store");
   STOKER_ASSIGN(const std::vector<Item> items, items_of(from, to, options));
   Shared shared(items.size(), options);
   work_together(std::min<std::size_t>(options.objects_in_flight, items.size()), [&] {

@@ -142,6 +142,24 @@ TEST_F(FieldsTest, a_decoder_of_the_program_depends_on_seed_and_position) {
   EXPECT_NE(values<std::uint8_t>(load(fields, 2), "crop"), first);
 }
 
+TEST_F(FieldsTest, a_decoder_without_a_clone_is_refused) {
+  struct NoClone final : FieldDecoder {
+    NoClone() : FieldDecoder(Dtype::uint8, {1}) {}
+    std::unique_ptr<FieldDecoder> clone() const override { return nullptr; }
+    Status decode(const FieldView&, const DecodeContext&, std::span<std::byte>) override {
+      return {};
+    }
+  };
+  const Status status = Loader::open({.data = {folder_.path()},
+                                      .batch_size = 10,
+                                      .fields = {{.name = "txt",
+                                                  .kind = FieldKind::decoded,
+                                                  .decoder = std::make_shared<NoClone>()}}})
+                            .status();
+  EXPECT_EQ(status.code(), Code::invalid_argument);
+  EXPECT_NE(status.message().find("clone()"), std::string_view::npos) << status.message();
+}
+
 TEST_F(FieldsTest, what_a_decoder_throws_fails_its_sample) {
   Loader loader = must(Loader::open(
       {.data = {folder_.path()},

@@ -250,5 +250,11 @@ TEST_F(CopyObjectsTest, files_come_and_go_and_what_is_no_file_is_refused) {
             Code::invalid_argument);
 }
 
+TEST_F(CopyObjectsTest, a_place_without_a_store_is_refused) {
+  const StorePlace good{.store = local_store(), .key = "in"};
+  EXPECT_EQ(copy_objects({}, good).status().code(), Code::invalid_argument);
+  EXPECT_EQ(copy_objects(good, {}).status().code(), Code::invalid_argument);
+}
+
 }  // namespace
 }  // namespace stoker::testing

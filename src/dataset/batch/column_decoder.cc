@@ -5,6 +5,7 @@
 #include <functional>
 #include <new>
 #include <numeric>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -39,9 +40,7 @@ class ProgramDecoder final : public RowDecoder {
   explicit ProgramDecoder(std::unique_ptr<FieldDecoder> decoder)
       : RowDecoder(decoder->dtype(), {decoder->shape().begin(), decoder->shape().end()}),
         decoder_(std::move(decoder)) {}
-  std::unique_ptr<ColumnDecoder> clone() const override {
-    return std::make_unique<ProgramDecoder>(decoder_->clone());
-  }
+  std::unique_ptr<ColumnDecoder> clone() const override { return make_program_decoder(*decoder_); }
 
  private:
   Status decode(const FieldView& field, const RowContext& context,
@@ -63,7 +62,9 @@ class ProgramDecoder final : public RowDecoder {
 }  // namespace
 
 std::unique_ptr<ColumnDecoder> make_program_decoder(const FieldDecoder& decoder) {
-  return std::make_unique<ProgramDecoder>(decoder.clone());
+  std::unique_ptr<FieldDecoder> made = decoder.clone();
+  if (made == nullptr) throw std::invalid_argument("clone() of a FieldDecoder returned null");
+  return std::make_unique<ProgramDecoder>(std::move(made));
 }
 
 RowDecoder::RowDecoder(Dtype dtype, std::vector<std::uint64_t> shape)

@@ -5,7 +5,9 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/exception_status.h"
 #include "base/mutex.h"
+#include "base/work_together.h"
 #include "dataset/pack/pack_session.h"
 #include "dataset/pack/pack_shard.h"
 
@@ -31,19 +33,30 @@ class ParallelPack {
                                 ? options_.thread_count
                                 : std::max(1U, std::thread::hardware_concurrency());
     const std::size_t count = std::min<std::size_t>(wanted, session_.shards().size());
-    {
-      std::vector<std::jthread> threads;
-      for (std::size_t i = 0; i < count; ++i) threads.emplace_back([this] { work(); });
-    }
-    report(true);
+    work_together(count, [this] { work(); });
+    const Status reported = caught([this] {
+      report(true);
+      return Status();
+    });
     MutexLock lock(mutex_);
+    if (failure_.ok()) failure_ = reported;
     STOKER_TRY(failure_);
     return shards_found_;
   }
 
  private:
+  /// Calls what may throw: no memory, or a callback of the program.
+  template <typename Call>
+  static Status caught(const Call& call) noexcept {
+    try {
+      return call();
+    } catch (...) {
+      return internal::status_of_exception();
+    }
+  }
+
   void work() {
-    const Status status = pack_until_done();
+    const Status status = caught([this] { return pack_until_done(); });
     if (status.ok()) return;
     failed_.request_stop();
     MutexLock lock(mutex_);
