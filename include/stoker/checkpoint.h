@@ -135,6 +135,13 @@ struct Restored {
   std::vector<std::string> left_out = {};  ///< Saved trees that were not asked for.
 };
 
+/// Compares numbers of a resumed run with those that the checkpoint was saved with
+/// (SaveOptions::reference): `invalid_argument`, with all that differ by more than the relative
+/// tolerance, and for a name that was not saved. NaN is equal to NaN.
+STOKER_API Status check_reference(const Restored& restored,
+                                  const std::map<std::string, double>& values,
+                                  double relative_tolerance = 1e-3);
+
 /// When a save is due.
 struct Due {
   std::uint64_t every_steps = 0;                                     ///< 0: never.

@@ -121,6 +121,14 @@ class STOKER_API Dataset {
   Result<Sample> read(std::uint64_t number) const;
   /// The same into a sample whose memory is used again. After a failure it has no fields.
   Status read(std::uint64_t number, Sample& out) const;
+  /// Reads samples with several threads, in the order of `numbers`, which may repeat. Of several
+  /// failures, returns the first.
+  Result<std::vector<Sample>> read_many(std::span<const std::uint64_t> numbers) const;
+  /// Copies one field of each sample to `rows`, one row after the other, with several threads. The
+  /// field must have the same type, shape and size in all of them, and `rows` the size of all rows:
+  /// otherwise `invalid_argument`, with the sizes. After a failure the contents are undefined.
+  Status gather(std::span<const std::uint64_t> numbers, std::string_view field,
+                std::span<std::byte> rows) const;
   /// Returns the number of the first sample with this key. The index has no keys: the shards are
   /// scanned until it is found. `not_found` if there is none, `cancelled` if `stop` fires.
   Result<std::uint64_t> find(std::string_view key, const std::stop_token& stop = {}) const;

@@ -214,6 +214,9 @@ class STOKER_API Loader {
   std::size_t memory_needed() const;
   std::size_t memory_bytes() const;
 
+  /// What an epoch will read from the source of data that have a Cache, in words, and whether
+  /// another order would read less; empty without a cache.
+  std::string cache_forecast() const;
   /// Figures since the current run began: open(), resume(), set_epoch().
   LoaderStats stats() const;
 

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "base/for_each_position.h"
 #include "bind.h"
 #include "dataset/input/input.h"
 #include "dataset/shard_dataset.h"
-#include "parallel_samples.h"
 #include "raise.h"
 #include "sample_object.h"
 

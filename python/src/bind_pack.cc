@@ -13,11 +13,11 @@
 #include "bind.h"
 #include "dataset/input/input.h"
 #include "dataset/pack/field_losses.h"
+#include "dataset/pack/ingest_writer.h"
 #include "dataset/pack/pack.h"
 #include "dataset/pack/pack_paths.h"
 #include "formats/table/shard_formats.h"
 #include "ingest_arguments.h"
-#include "ingest_writer.h"
 #include "raise.h"
 #include "stoker/units.h"
 

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "array_object.h"
+#include "base/for_each_position.h"
 #include "bind.h"
 #include "dataset/tokens/token_bins.h"
 #include "dataset/tokens/token_read.h"
 #include "dataset/tokens/token_windows.h"
-#include "parallel_samples.h"
 #include "raise.h"
 
 namespace nb = nanobind;

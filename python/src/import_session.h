@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "base/fork_guard.h"
+#include "dataset/input/input_memory.h"
 #include "dataset/pack/pack.h"
 #include "dataset/pack/pack_session.h"
 #include "dataset/pack/pack_shard.h"
 #include "io/files/file_ops.h"
-#include "memory_input.h"
 #include "stoker/status.h"
 
 namespace stoker::python {

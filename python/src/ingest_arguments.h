@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "memory_input.h"
+#include "dataset/input/input_memory.h"
 
 namespace stoker::python {
 

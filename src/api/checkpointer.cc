@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <utility>
 
@@ -5,13 +9,49 @@
 #include "api/checkpointer_impl.h"
 #include "checkpoint/catalog/notes.h"
 #include "checkpoint/directory/checkpoint_directory.h"
+#include "io/files/local_path.h"
 
 namespace stoker {
 
 using internal::at_border;
+using internal::invalid;
+
+namespace {
+
+/// The shortest text that is read back as the same number.
+std::string text_of(double number) {
+  std::array<char, 32> text = {};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
+  return {text.data(), end};
+}
+
+bool are_close(double was, double now, double tolerance) {
+  if (std::isnan(was) || std::isnan(now)) return std::isnan(was) && std::isnan(now);
+  if (was == now) return true;  // infinities, too
+  if (std::isinf(was) || std::isinf(now)) return false;
+  return std::abs(was - now) <= tolerance * std::max(std::abs(was), std::abs(now));
+}
+
+Status compare(const Restored& restored, const std::map<std::string, double>& values,
+               double tolerance) {
+  std::string differences;
+  for (const auto& [name, now] : values) {
+    const auto saved = restored.reference.find(name);
+    if (saved == restored.reference.end())
+      return invalid(name + ": not among the reference values of " + restored.path);
+    if (are_close(saved->second, now, tolerance)) continue;
+    if (!differences.empty()) differences += ", ";
+    differences += name + " was " + text_of(saved->second) + " and is " + text_of(now);
+  }
+  if (differences.empty()) return {};
+  return invalid("step " + std::to_string(restored.step) + " does not match: " + differences);
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Checkpointer>> Checkpointer::open(CheckpointerOptions options) {
   return at_border([&]() -> Result<std::unique_ptr<Checkpointer>> {
+    STOKER_TRY(check_local_path(options.directory));
     if (!options.directory.empty())  // the working directory may change later
       options.directory = std::filesystem::absolute(options.directory).lexically_normal().string();
     while (options.directory.size() > 1 && options.directory.ends_with('/'))
@@ -85,6 +125,11 @@ Status Checkpointer::wait(std::chrono::nanoseconds timeout) {
 
 Status Checkpointer::close(std::optional<std::chrono::nanoseconds> timeout) {
   return at_border([&] { return impl_->close(timeout); });
+}
+
+Status check_reference(const Restored& restored, const std::map<std::string, double>& values,
+                       double relative_tolerance) {
+  return at_border([&] { return compare(restored, values, relative_tolerance); });
 }
 
 }  // namespace stoker

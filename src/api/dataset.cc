@@ -1,10 +1,12 @@
 #include "stoker/dataset.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
 #include "api/border.h"
 #include "api/inside.h"
+#include "base/for_each_position.h"
 #include "dataset/key_search.h"
 #include "dataset/order/sample_split.h"
 #include "dataset/shards/sample_key.h"
@@ -58,6 +60,28 @@ Result<std::uint64_t> unit_of(const LoaderPart& part, std::uint64_t number) {
                   "sample " + std::to_string(number) + " of a dataset of " + std::to_string(count));
   return part.selection ? selected_sample(*part.selection, number) : number;
 }
+
+namespace {
+
+Result<FieldView> field_of(const Sample& sample, std::uint64_t number, std::string_view name) {
+  const FieldView* const found = sample.find(name);
+  if (found != nullptr) return *found;
+  return Status(Code::invalid_argument,
+                "sample " + std::to_string(number) + " has no field '" + std::string(name) + "'");
+}
+
+Status check_same_form(const FieldView& found, const FieldView& model, std::uint64_t number) {
+  if (found.type == model.type && found.dtype == model.dtype &&
+      found.bytes.size() == model.bytes.size() && std::ranges::equal(found.shape, model.shape))
+    return {};
+  return {Code::invalid_argument,
+          "sample " + std::to_string(number) + ": field '" + std::string(found.name) + "' has " +
+              std::to_string(found.bytes.size()) + " bytes, and the first one has " +
+              std::to_string(model.bytes.size()) + " or another type: gather() takes fields of " +
+              "one type and shape"};
+}
+
+}  // namespace
 
 Dataset DatasetInside::make(LoaderPart part) {
   const std::uint64_t count = part.selected_count();
@@ -147,6 +171,44 @@ Result<Sample> Dataset::read(std::uint64_t number) const {
   Sample sample;
   STOKER_TRY(read(number, sample));
   return sample;
+}
+
+Result<std::vector<Sample>> Dataset::read_many(std::span<const std::uint64_t> numbers) const {
+  return at_border([&]() -> Result<std::vector<Sample>> {
+    std::vector<Sample> samples(numbers.size());
+    STOKER_TRY(for_each_position(numbers.size(), [&](std::size_t position) {
+                 return read(numbers[position], samples[position]);
+               }).status);
+    return samples;
+  });
+}
+
+Status Dataset::gather(std::span<const std::uint64_t> numbers, std::string_view field,
+                       std::span<std::byte> rows) const {
+  return at_border([&]() -> Status {
+    if (numbers.empty())
+      return rows.empty() ? Status() : Status(Code::invalid_argument, "rows of no samples");
+    STOKER_ASSIGN(const Sample first, read(numbers[0]));
+    STOKER_ASSIGN(const FieldView model, internal::field_of(first, numbers[0], field));
+    const std::size_t row_bytes = model.bytes.size();
+    if (rows.size() / numbers.size() != row_bytes || rows.size() % numbers.size() != 0)
+      return Status(Code::invalid_argument, "memory of " + std::to_string(rows.size()) +
+                                                " bytes for " + std::to_string(numbers.size()) +
+                                                " rows of " + std::to_string(row_bytes));
+    return for_each_position(
+               numbers.size(),
+               [&](std::size_t position) -> Status {
+                 Sample sample;
+                 STOKER_TRY(read(numbers[position], sample));
+                 STOKER_ASSIGN(const FieldView found,
+                               internal::field_of(sample, numbers[position], field));
+                 STOKER_TRY(internal::check_same_form(found, model, numbers[position]));
+                 std::ranges::copy(
+                     found.bytes, rows.begin() + static_cast<std::ptrdiff_t>(position * row_bytes));
+                 return {};
+               })
+        .status;
+  });
 }
 
 Result<std::uint64_t> Dataset::find(std::string_view key, const std::stop_token& stop) const {

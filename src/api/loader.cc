@@ -377,6 +377,10 @@ std::uint64_t Loader::global_batch_size() const {
       [](const auto& setup, const auto&) { return setup.cut().options().global_batch_size; });
 }
 
+std::string Loader::cache_forecast() const {
+  return inside_->look([](const auto& setup, const auto&) { return setup.cache_forecast(); });
+}
+
 std::size_t Loader::memory_needed() const {
   return inside_->look([](const auto& setup, const auto&) { return setup.memory_needed(); });
 }

@@ -58,6 +58,12 @@ int save_and_restore_on_a_node(const std::string& node, const std::string& meeti
   return (*saver)->close().ok() ? 0 : 7;
 }
 
+TEST_F(CheckpointOptionsTest, a_uri_is_not_taken_for_a_local_directory) {
+  const auto opened = Checkpointer::open({.directory = "s3://bucket/run"});
+  EXPECT_EQ(opened.status().code(), Code::unsupported);
+  EXPECT_NE(opened.status().message().find("s3://bucket/run"), std::string_view::npos);
+}
+
 TEST_F(CheckpointOptionsTest, every_node_stores_what_its_ranks_save_on_its_private_disk) {
   const std::string meeting = dir_.file("meeting");
   fs::create_directory(meeting);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -379,6 +380,20 @@ TEST_F(CheckpointTest, what_is_no_checkpoint_is_said) {
   const Status status = Checkpoint::open(directory()).status();
   EXPECT_EQ(status.code(), Code::not_found);
   EXPECT_TRUE(has(status, "no checkpoints in")) << status.message();
+}
+
+TEST_F(CheckpointTest, reference_values_are_compared_with_one_call) {
+  const Restored restored{
+      .step = 7, .path = "run/step", .reference = {{"loss", 2.0}, {"norm", 0.5}, {"nan", NAN}}};
+  EXPECT_TRUE(check_reference(restored, {{"loss", 2.001}, {"nan", NAN}}).ok());
+  const Status differs =
+      check_reference(restored, {{"loss", 2.5}, {"norm", -INFINITY}, {"nan", 0}});
+  EXPECT_EQ(differs.code(), Code::invalid_argument);
+  EXPECT_TRUE(has(differs, "loss was 2 and is 2.5, nan was nan and is 0, norm was 0.5 and is -inf"))
+      << differs.message();
+  EXPECT_TRUE(check_reference(restored, {{"loss", 2.5}}, 0.3).ok());
+  EXPECT_EQ(check_reference(restored, {{"loss", 2.0 + 1e-12}}, 0).code(), Code::invalid_argument);
+  EXPECT_TRUE(has(check_reference(restored, {{"accuracy", 1}}), "accuracy: not among"));
 }
 
 }  // namespace

@@ -52,6 +52,48 @@ TEST(DatasetTest, samples_are_read_by_number_and_found_by_key) {
   EXPECT_EQ(dataset.find("s9999").status().code(), Code::not_found);
 }
 
+TEST(DatasetTest, many_samples_are_read_at_once_and_rows_are_gathered) {
+  const Folder folder;
+  std::vector<float> values(50 * 3);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  write_file(folder.file("a.npy"), npy_of("<f4", "(50, 3)", bytes_of(values)));
+  const Dataset dataset = must(must(Dataset::open(folder.file("a.npy"))).slice(10, 40));
+  std::vector<std::uint64_t> numbers;
+  for (std::uint64_t i = 0; i < 100; ++i) numbers.push_back((i * 7) % 40);
+
+  const std::vector<Sample> samples = must(dataset.read_many(numbers));
+  const std::string field(samples[0].fields()[0].name);
+  std::vector<float> rows(100 * 3);
+  ASSERT_TRUE(dataset.gather(numbers, field, std::as_writable_bytes(std::span(rows))).ok());
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    EXPECT_EQ(rows[3 * i], 3.0F * static_cast<float>(10 + numbers[i]));
+    EXPECT_EQ(std::memcmp(samples[i].find(field)->bytes.data(), &rows[3 * i], 12), 0);
+  }
+  EXPECT_TRUE(must(dataset.read_many({})).empty());
+  EXPECT_TRUE(dataset.gather({}, field, {}).ok());
+
+  const auto refused = [&](std::string_view name, std::size_t size_bytes) {
+    std::vector<std::byte> memory(size_bytes);
+    return dataset.gather(numbers, name, memory).code();
+  };
+  EXPECT_EQ(refused(field, 100 * 12 - 1), Code::invalid_argument);
+  EXPECT_EQ(refused(field, 100 * 16), Code::invalid_argument);
+  EXPECT_EQ(refused("none", 100 * 12), Code::invalid_argument);
+  numbers.push_back(40);
+  EXPECT_EQ(dataset.read_many(numbers).status().code(), Code::invalid_argument);
+}
+
+TEST(DatasetTest, rows_of_several_sizes_are_not_gathered) {
+  const Folder folder;
+  write_tars(folder, 20);
+  const Dataset dataset = must(Dataset::open(folder.path()));
+  const std::array<std::uint64_t, 2> numbers = {0, 1};
+  std::vector<std::byte> memory(20);
+  const Status status = dataset.gather(numbers, "jpg", memory);
+  EXPECT_EQ(status.code(), Code::invalid_argument);
+  EXPECT_NE(status.message().find("sample 1"), std::string_view::npos) << status.message();
+}
+
 TEST(DatasetTest, fields_have_their_type_and_shape) {
   const Folder folder;
   write_file(folder.file("a.npy"), npy_of("<f4", "(2, 3)", bytes_of<float>({0, 1, 2, 3, 4, 5})));

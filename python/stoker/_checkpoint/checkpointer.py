@@ -159,6 +159,8 @@ class Checkpointer(Listing):
         self._close_timeout = parse_duration(close_timeout, "close_timeout")
         if not (given := path_text(path)):
             raise ValueError('an empty name names no directory: "." is this one')
+        if "://" in given:  # a local directory of that name would be created
+            raise ValueError(f"{given}: checkpoints are saved to directories, not to URIs")
         whole = os.path.abspath(given)  # noqa: PTH100 (the working directory may change later)
         refuse_place(whole)
         self._deadline = settings.deadline

@@ -77,6 +77,17 @@ def test_no_name_is_not_the_current_directory() -> None:
         stoker.Checkpointer("")
 
 
+def test_a_uri_is_not_taken_for_a_local_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="s3://bucket/run: checkpoints are saved to directories"):
+        stoker.Checkpointer("s3://bucket/run")
+    with pytest.raises((ValueError, OSError), match="s3://bucket/out"):
+        stoker.ingest([{"x": 1}], "s3://bucket/out")
+    assert list(tmp_path.iterdir()) == []
+
+
 class Placed:
     """Tells its place, and cannot be told."""
 

@@ -52,15 +52,16 @@ bool is_flattened(const FieldView& given, const FieldView& stored) {
 
 }  // namespace
 
-void FieldLosses::add(const FieldView& given, const FieldView& stored) {
+void add_losses(FieldLosses& losses, const FieldView& given, const FieldView& stored) {
   const std::string_view name = stored.name;
-  if (!rounded.contains(name) && is_rounded(given, stored)) rounded.emplace(name);
-  if (!flattened.contains(name) && is_flattened(given, stored)) flattened.emplace(name);
+  if (!losses.rounded.contains(name) && is_rounded(given, stored)) losses.rounded.emplace(name);
+  if (!losses.flattened.contains(name) && is_flattened(given, stored))
+    losses.flattened.emplace(name);
 }
 
-void FieldLosses::add(const FieldLosses& other) {
-  rounded.insert(other.rounded.begin(), other.rounded.end());
-  flattened.insert(other.flattened.begin(), other.flattened.end());
+void add_losses(FieldLosses& losses, const FieldLosses& others) {
+  losses.rounded.insert(others.rounded.begin(), others.rounded.end());
+  losses.flattened.insert(others.flattened.begin(), others.flattened.end());
 }
 
 std::vector<std::string> remarks_on(const FieldLosses& losses) {

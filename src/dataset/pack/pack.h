@@ -6,24 +6,14 @@
 #include <functional>
 #include <stop_token>
 #include <string>
-#include <vector>
 
 #include "dataset/input/input.h"
-#include "dataset/pack/field_losses.h"
 #include "dataset/pack/pack_plan.h"
 #include "io/files/file_ops.h"
+#include "stoker/pack.h"
 #include "stoker/status.h"
 
 namespace stoker {
-
-struct PackProgress {
-  std::uint64_t samples_done = 0;
-  std::uint64_t sample_count = 0;
-  std::uint64_t shards_done = 0;
-  std::uint64_t shard_count = 0;
-  std::uint64_t bytes_done = 0;     ///< Bytes packed by this run.
-  std::uint64_t samples_found = 0;  ///< Part of samples_done: in shards finished by earlier runs.
-};
 
 struct PackOptions {
   PackPlanOptions plan = {};
@@ -35,17 +25,6 @@ struct PackOptions {
   /// Called from any thread, one call at a time: about ten times a second, and after each shard.
   std::function<void(const PackProgress&)> progress = {};
   std::stop_token stop = {};
-};
-
-struct PackReport {
-  std::string format;
-  std::uint64_t shard_count = 0;  ///< Of this run's task.
-  std::uint64_t sample_count = 0;
-  std::uint64_t size_bytes = 0;
-  std::uint64_t shards_found = 0;  ///< Finished by an earlier run.
-  bool is_complete = false;        ///< The manifest was written: the dataset is finished.
-  /// See remarks_on(). Empty if an earlier run has finished the job.
-  FieldLosses losses = {};
 };
 
 /// Packs the samples of `input` into `directory`. The directory is created if it does not exist;

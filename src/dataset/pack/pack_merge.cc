@@ -7,6 +7,7 @@
 
 #include "dataset/index/index.h"
 #include "dataset/index/index_store.h"
+#include "dataset/pack/field_losses.h"
 #include "dataset/pack/pack_directory.h"
 #include "dataset/pack/pack_part.h"
 #include "dataset/pack/pack_paths.h"
@@ -164,7 +165,7 @@ Result<PackReport> merge_locked(FileOps& ops, const PathAt& directory, const Pac
   remove_parts(ops, directory, job);
   PackReport report = report_of(manifest);
   report.shards_found = 0;
-  for (const PackPart& part : parts) report.losses.add(part.losses);
+  for (const PackPart& part : parts) add_losses(report.losses, part.losses);
   return report;
 }
 

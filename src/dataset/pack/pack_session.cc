@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "dataset/pack/field_losses.h"
 #include "dataset/pack/pack_directory.h"
 #include "dataset/pack/pack_merge.h"
 #include "dataset/pack/pack_part.h"
@@ -189,7 +190,7 @@ Result<PackReport> PackSession::close(std::uint64_t found) {
     STOKER_ASSIGN(const PackPart part, read_pack_part(directory_, plan_.job.shard_name(i)));
     report.sample_count += part.shard.sample_count;
     report.size_bytes += part.shard.file.size_bytes;
-    report.losses.add(part.losses);
+    add_losses(report.losses, part.losses);
   }
   lock_ = UniqueFd();
   return report;

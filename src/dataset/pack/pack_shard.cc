@@ -107,7 +107,7 @@ Status ShardPacker::append(SampleView& sample) {
   STOKER_TRY(fit_fields(format_, sample));
   STOKER_TRY(writer_.writer->append(sample));
   if (types_) add_types(sample, given_);
-  for (std::size_t i = 0; i < given_.size(); ++i) losses_.add(given_[i], sample.fields[i]);
+  for (std::size_t i = 0; i < given_.size(); ++i) add_losses(losses_, given_[i], sample.fields[i]);
   if (writer_.mds == nullptr) return output_->checksums().add(writer_.writer->last_record());
   sizes_.push_back(writer_.mds->last_record().size_bytes);
   return {};

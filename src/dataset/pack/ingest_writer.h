@@ -7,13 +7,13 @@
 
 #include "base/fork_guard.h"
 #include "base/unique_fd.h"
+#include "dataset/input/input_memory.h"
 #include "dataset/pack/pack.h"
 #include "dataset/pack/pack_writer.h"
 #include "io/files/file_ops.h"
-#include "memory_input.h"
 #include "stoker/status.h"
 
-namespace stoker::python {
+namespace stoker {
 
 /// Writes shards, one at a time, from samples that are not known in advance. Shards are published
 /// atomically, as in pack(); index and manifest are written at the end. A run that fails removes
@@ -54,4 +54,4 @@ class IngestWriter {
   bool is_finished_ = true;  ///< Nothing to remove until the directory is claimed.
 };
 
-}  // namespace stoker::python
+}  // namespace stoker

@@ -11,7 +11,7 @@
 #include "formats/shard_format.h"
 #include "stoker/status.h"
 
-namespace stoker::python {
+namespace stoker {
 
 /// A sample in memory that the caller owns.
 struct IngestedSample {
@@ -56,4 +56,4 @@ class MemoryInput final : public PackInput {
   const std::uint64_t first_;
 };
 
-}  // namespace stoker::python
+}  // namespace stoker

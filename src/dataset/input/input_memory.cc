@@ -1,10 +1,10 @@
-#include "memory_input.h"
+#include "dataset/input/input_memory.h"
 
 #include "formats/mds/mds_encoding.h"
 #include "formats/mds/mds_format.h"
 #include "formats/table/shard_formats.h"
 
-namespace stoker::python {
+namespace stoker {
 
 void IngestedSample::view(SampleView& out) const {
   out.clear();
@@ -63,4 +63,4 @@ std::optional<Dtype> MemoryInput::token_dtype() const {
   return dtype.ok() ? std::optional(*dtype) : std::nullopt;
 }
 
-}  // namespace stoker::python
+}  // namespace stoker

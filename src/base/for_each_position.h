@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <thread>
-#include <vector>
 
 #include "base/mutex.h"
+#include "base/work_together.h"
 #include "stoker/status.h"
 
-namespace stoker::python {
+namespace stoker {
 
 /// The failure with the lowest position.
 struct FirstFailure {
@@ -20,7 +19,7 @@ struct FirstFailure {
 /// Calls `work(position)` for every position below `count`, from several threads if there are
 /// enough positions. The threads have ended on return, so it also works in a forked child. After a
 /// failure, later positions may be skipped; of several failures, the one with the lowest position
-/// is returned.
+/// is returned. What `work` throws is thrown here.
 template <typename Work>
 FirstFailure for_each_position(std::size_t count, const Work& work) {
   constexpr std::size_t kThreadsMax = 8;
@@ -42,12 +41,8 @@ FirstFailure for_each_position(std::size_t count, const Work& work) {
       end.store(position, std::memory_order_relaxed);
     }
   };
-  std::vector<std::jthread> threads;
-  const std::size_t wanted = std::min(kThreadsMax, count / kPositionsPerThread);
-  for (std::size_t i = 1; i < wanted; ++i) threads.emplace_back(run);
-  run();
-  threads.clear();
+  work_together(std::min(kThreadsMax, count / kPositionsPerThread), run);
   return first;
 }
 
-}  // namespace stoker::python
+}  // namespace stoker

@@ -1,4 +1,4 @@
-#include "ingest_writer.h"
+#include "dataset/pack/ingest_writer.h"
 
 #include <memory>
 #include <numeric>
@@ -10,8 +10,9 @@
 #include "dataset/pack/pack_shard.h"
 #include "formats/table/shard_formats.h"
 #include "io/files/directories.h"
+#include "io/files/local_path.h"
 
-namespace stoker::python {
+namespace stoker {
 namespace {
 
 Status check_empty(FileOps& ops, const PathAt& directory) {
@@ -35,6 +36,7 @@ IngestWriter::IngestWriter(FileOps& ops, PathAt directory, std::string format)
 Result<std::unique_ptr<IngestWriter>> IngestWriter::make(FileOps& ops, std::string directory,
                                                          std::string format) {
   STOKER_ASSIGN(const ShardFormat* const written, parse_written_format(format));
+  STOKER_TRY(check_local_path(directory));
   STOKER_TRY(make_directories(ops, directory));
   STOKER_ASSIGN(std::shared_ptr<const RootDirectory> root, open_root(ops, directory));
   std::unique_ptr<IngestWriter> writer(
@@ -111,4 +113,4 @@ Result<PackReport> IngestWriter::finish() {
   return report;
 }
 
-}  // namespace stoker::python
+}  // namespace stoker
