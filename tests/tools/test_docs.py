@@ -117,6 +117,18 @@ def test_what_adding_things_names_exists() -> None:
     assert sorted(name for name in named if not is_there(name)) == []
 
 
+def test_every_public_class_says_which_threads_may_use_it() -> None:
+    """What holds for all of them (fork, signals, the end) is in stoker/api.h."""
+    kinds = r"((?:^///.*\n)*)^class (?:\[\[nodiscard\]\] )?STOKER_API (\w+)[^;\n]*\{"
+    found = {
+        name: text
+        for header in (ROOT / "include" / "stoker").glob("*.h")
+        for text, name in re.findall(kinds, header.read_text(), re.MULTILINE)
+    }
+    assert len(found) > 20
+    assert sorted(name for name, text in found.items() if "Thread safety:" not in text) == []
+
+
 def test_every_fuzz_target_has_a_row_in_one_of_the_tables() -> None:
     targets = re.findall(r"^stoker_fuzz\((\w+) ", (ROOT / "fuzz/CMakeLists.txt").read_text(), re.M)
     done, waiting = (ROOT / "SECURITY.md").read_text().split("\nThese have not.")
