@@ -263,6 +263,7 @@ bench: apt-bench build-tests
 	@$(VENV_PYTHON) bench/raw_disk.py build/bench/raw
 	@tools/setup_peers.sh $(PYTHON)
 	@PYTHONPATH=python build/peers/bin/python bench/loader_peers.py $(BENCH_FLAGS)
+	@PYTHONPATH=python build/peers/bin/python bench/loader_front.py $(BENCH_FLAGS)
 	@build/peers/bin/python bench/pack_peers.py build/release/stoker $(BENCH_FLAGS)
 	@PYTHONPATH=python build/peers/bin/python bench/checkpoint_peers.py $(BENCH_FLAGS)
 	@PYTHONPATH=python build/peers/bin/python bench/catalog_cost.py $(BENCH_FLAGS)

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """Compares the symbols of libstoker.so with tests/golden/abi, so that changes show in a diff.
 
+Also checks that the library calls nothing that is the program's to decide: it neither prints nor
+ends the process, handles or blocks no signal, and changes no state that the process has once.
+
 usage: check_abi.py LIBRARY [--write]
 
 LIBRARY is libstoker.so. --write updates the file instead: review the diff before committing. A line
@@ -14,6 +17,23 @@ from difflib import unified_diff
 from pathlib import Path
 
 GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "golden" / "abi" / "libstoker.txt"
+
+
+FORBIDDEN = {
+    *("abort", "exit", "_exit", "_Exit", "quick_exit"),
+    *("printf", "fprintf", "vprintf", "vfprintf", "puts", "fputs", "putchar", "perror"),
+    *("__printf_chk", "__fprintf_chk", "__vfprintf_chk", "syslog", "stdout", "stderr"),
+    *("_ZSt4cout", "_ZSt4cerr", "_ZSt4clog"),
+    *("signal", "sigaction", "sigprocmask", "pthread_sigmask", "sigaltstack", "alarm"),
+    *("setenv", "unsetenv", "putenv", "setlocale", "chdir", "fchdir", "umask", "setrlimit"),
+}
+
+
+def imported_symbols(library: str) -> set[str]:
+    """Returns what the library needs of others, without versions."""
+    command = ["nm", "--dynamic", "--undefined-only", "--format=posix", library]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return {line.split(maxsplit=1)[0].partition("@")[0] for line in listed.splitlines()}
 
 
 def exported_symbols(library: str) -> list[str]:
@@ -40,7 +60,10 @@ def main() -> int:
     print(*changes, sep="\n")
     if changes:
         print("run: make abi")
-    return 1 if changes else 0
+    forbidden = sorted(imported_symbols(arguments[0]) & FORBIDDEN)
+    for symbol in forbidden:
+        print(f"{arguments[0]} calls {symbol}, which is for the program to decide")
+    return 1 if changes or forbidden else 0
 
 
 if __name__ == "__main__":

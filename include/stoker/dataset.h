@@ -124,9 +124,10 @@ class STOKER_API Dataset {
   /// Reads samples with several threads, in the order of `numbers`, which may repeat. Of several
   /// failures, returns the first.
   Result<std::vector<Sample>> read_many(std::span<const std::uint64_t> numbers) const;
-  /// Copies one field of each sample to `rows`, one row after the other, with several threads. The
-  /// field must have the same type, shape and size in all of them, and `rows` the size of all rows:
-  /// otherwise `invalid_argument`, with the sizes. After a failure the contents are undefined.
+  /// Copies the bytes of one field of each sample, as read() has them, to `rows`, one row after the
+  /// other, with several threads. The field must have the same type, shape and size in all of them,
+  /// and `rows` the size of all rows: otherwise `invalid_argument`, with the sizes. After a failure
+  /// the contents are undefined.
   Status gather(std::span<const std::uint64_t> numbers, std::string_view field,
                 std::span<std::byte> rows) const;
   /// Returns the number of the first sample with this key. The index has no keys: the shards are

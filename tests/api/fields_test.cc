@@ -151,7 +151,7 @@ TEST_F(FieldsTest, a_decoder_without_a_clone_is_refused) {
     }
   };
   const Status status = Loader::open({.data = {folder_.path()},
-                                      .batch_size = 10,
+                                      .batch_size = 4,
                                       .fields = {{.name = "txt",
                                                   .kind = FieldKind::decoded,
                                                   .decoder = std::make_shared<NoClone>()}}})
