@@ -20,6 +20,7 @@ struct HttpSession::Attempt {
   CurlHeaders headers;
   HttpRequest request;
   HttpAnswer answer;
+  Deadline sent_at;
 };
 
 /// A second attempt of a ranged read, beside the one that is late. It has memory of its own: the
@@ -154,7 +155,10 @@ void HttpSession::begin_attempts(Deadline now) {
       std::ranges::any_of(active_, [](const auto& each) { return each->attempt.easy != nullptr; });
   for (const std::unique_ptr<Active>& active : active_) {
     if (active->call == nullptr || active->attempt.easy || active->begin_at > now) continue;
-    if (!shared_.admission.try_enter(has_others)) return;
+    // A thread that rests with requests in flight must not hold up the others for ever.
+    constexpr nanoseconds kPatience = 1s;
+    const bool must_wait = has_others || now - active->begin_at < kPatience;
+    if (!shared_.admission.try_enter(must_wait)) return;
     if (active->is_retry && !shared_.budget.try_take(now)) {
       constexpr nanoseconds kAskAgain = 100ms;
       active->begin_at = now + kAskAgain;
@@ -208,6 +212,7 @@ void HttpSession::begin_hedges(Deadline now) {
 /// Sends what a call means, after it was admitted. Leaves again if it fails.
 Status HttpSession::send(Active& active, Attempt& attempt, const WantedRange* range) {
   attempt.answer = HttpAnswer(range);
+  attempt.sent_at = Clock::now();
   Result<HttpRequest> request = shared_.protocol.make_request(*active.call);
   if (!request.ok()) {
     shared_.admission.leave();
@@ -274,7 +279,8 @@ void HttpSession::end_hedge(Active& active, int curl_code) {
   const HttpAnswer& answer = hedge->attempt.answer;
   if (curl_code != CURLE_OK || !hedge->attempt.answer.check_end().ok() || !answer.is_success()) {
     const int status = answer.response().status;
-    if (status == 503 || status == 429) shared_.admission.throttled(Clock::now());
+    if (status == 503 || status == 429)
+      shared_.admission.throttled(hedge->attempt.sent_at, Clock::now());
     return;
   }
   detach(active.attempt);  // before its memory is written
@@ -313,7 +319,7 @@ Verdict HttpSession::outcome(Active& active, Attempt& attempt, int curl_code) {
 void HttpSession::end_attempt(Active& active, Verdict verdict) {
   const Deadline now = Clock::now();
   HttpCall& call = *active.call;
-  if (verdict.is_throttled) shared_.admission.throttled(now);
+  if (verdict.is_throttled) shared_.admission.throttled(active.attempt.sent_at, now);
   constexpr std::uint32_t kCorrectionsMax = 5;
   if (verdict.next == Verdict::Next::again && call.correction_count < kCorrectionsMax) {
     ++call.correction_count;

@@ -35,7 +35,7 @@ bool RetryBudget::try_take(Deadline now) {
 
 bool Admission::try_enter(bool has_others) {
   MutexLock lock(mutex_);
-  if (has_others && in_flight_ >= limit_) return false;
+  if (has_others && in_flight_ + 1 > limit_) return false;
   ++in_flight_;
   return true;
 }
@@ -47,14 +47,20 @@ void Admission::leave() {
 
 void Admission::succeeded() {
   MutexLock lock(mutex_);
-  limit_ = std::min(limit_max_, limit_ + 1 / limit_);
+  // A limit that is not used says nothing about the server: the success of few at a time must not
+  // raise it.
+  if (2 * (in_flight_ + 1.0) < limit_) return;
+  // So slowly that fewer than a tenth of the requests are refused, also where the limit is small.
+  constexpr double kRequestsToDouble = 64;
+  const bool is_known = lowered_ != Deadline::min();
+  const double more = is_known ? std::min(1 / limit_, limit_ / kRequestsToDouble) : 1;
+  limit_ = std::min(limit_max_, limit_ + more);
 }
 
-void Admission::throttled(Deadline now) {
-  constexpr nanoseconds kPause = 500ms;
+void Admission::throttled(Deadline sent, Deadline now) {
   constexpr double kFactor = 0.7;
   MutexLock lock(mutex_);
-  if (lowered_ != Deadline::min() && now - lowered_ < kPause) return;
+  if (sent <= lowered_) return;  // of those that lowered it
   lowered_ = now;
   limit_ = std::max(1.0, std::min<double>(limit_, in_flight_ + 1) * kFactor);
 }

@@ -3,6 +3,7 @@
 /// store.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/clock.h"
@@ -42,20 +43,26 @@ class RetryBudget {
   Deadline refilled_ STOKER_GUARDED_BY(mutex_) = Clock::now();
 };
 
-/// Limits the requests in flight. A server that asks for fewer (503, 429) gets 0.7 times as many,
-/// at most once in half a second; each success raises the limit again, by one for as many requests
-/// as it allows. Whoever has no request in flight may always send one: a thread that rests with
-/// requests in flight cannot hold up the others.
+/// Limits the requests in flight, to 32 at first. A server that asks for fewer (503, 429) gets 0.7
+/// times as many, once for all requests that were in flight together. Each success raises the limit
+/// if at least half of it is used: by one until the server has asked for fewer, then by one for as
+/// many requests as it allows, or for more if it is small. So a server's limit is found with fewer
+/// refusals than RetryBudget has retries. Whoever has no request in flight may send one after a
+/// second: a thread that rests with requests in flight cannot hold up the others.
 ///
 /// Thread safety: every method from any thread.
 class Admission {
  public:
-  explicit Admission(std::uint32_t limit_max) : limit_max_(limit_max), limit_(limit_max) {}
+  static constexpr std::uint32_t kLimitAtFirst = 32;
+
+  explicit Admission(std::uint32_t limit_max)
+      : limit_max_(limit_max), limit_(std::min(limit_max, kLimitAtFirst)) {}
 
   bool try_enter(bool has_others);
   void leave();
-  void succeeded();
-  void throttled(Deadline now);
+  void succeeded();  ///< After leave().
+  /// The server refused a request that was sent at `sent`.
+  void throttled(Deadline sent, Deadline now);
   double limit();
 
  private:
