@@ -46,6 +46,7 @@ APT_DOCS := doxygen
 APT_LINT := $(APT_TEST) clang-19 clang-tidy-19 $(APT_DOCS)
 APT_INTEROP := $(APT_TEST) clang-19 debootstrap zsh groff mandoc
 APT_FUZZ := $(APT_BUILD) clang-19 libclang-rt-19-dev
+APT_CLUSTER := $(APT_TEST) ceph-mgr ceph-mds ceph-fuse
 APT_BENCH := $(APT_TEST) fio
 
 # The checks of the tree that are no C++ tests: pointless under a sanitizer.
@@ -66,6 +67,9 @@ help:
 	@echo "                KILL_CYCLES ($(KILL_CYCLES)) runs ended by kill -9, JOB_PAIRS ($(JOB_PAIRS)) pairs of jobs that"
 	@echo "                start at once in one directory, and nodes that lose or exchange their disks in"
 	@echo "                DISK_ROUNDS ($(DISK_ROUNDS)) rounds (an hour, as root)"
+	@echo "  make cluster  the loader, uploads and the cache on a Ceph cluster of this machine, whose OSDs are"
+	@echo "                killed and stopped, whose sockets fail and whose gateway says SlowDown (ten"
+	@echo "                minutes, as root)"
 	@echo "  make interop  our formats beside several versions of webdataset, streaming, litdata, tfrecord,"
 	@echo "                safetensors; the loader in Lightning and Accelerate; clang, zsh, mandoc"
 	@echo "  make gpu-bundle  collect what a GPU machine without a network lacks, in build/gpu-bundle"
@@ -86,13 +90,14 @@ help:
 
 # --- Set-up ---------------------------------------------------------------------------------------
 
-.PHONY: apt-build apt-test apt-lint apt-docs apt-interop apt-fuzz apt-bench
+.PHONY: apt-build apt-test apt-lint apt-docs apt-interop apt-fuzz apt-cluster apt-bench
 apt-build: ; @tools/setup_apt.sh $(APT_BUILD)
 apt-test: ; @tools/setup_apt.sh $(APT_TEST)
 apt-lint: ; @tools/setup_apt.sh $(APT_LINT)
 apt-docs: ; @tools/setup_apt.sh $(APT_DOCS)
 apt-interop: ; @tools/setup_apt.sh $(APT_INTEROP)
 apt-fuzz: ; @tools/setup_apt.sh $(APT_FUZZ)
+apt-cluster: ; @tools/setup_apt.sh $(APT_CLUSTER)
 apt-bench: ; @tools/setup_apt.sh $(APT_BENCH)
 
 # The stamp lies inside .venv, so that whoever removes one removes the other.
@@ -186,6 +191,19 @@ crash: build-tests
 	  --junitxml=$(RESULTS)/crash/pytest.xml || status=1; \
 	grep -hE '^[a-z0-9]+: [0-9]+ (block writes|faults)' $(RESULTS)/crash/ctest.xml || true; \
 	$(VENV_PYTHON) tools/test_summary.py $(RESULTS)/crash/*.xml || status=1; \
+	exit $$status
+
+# Three OSDs on files, two copies of all data, CephFS through FUSE: see tests/servers/ceph.sh.
+.PHONY: cluster
+cluster: apt-cluster build
+	$(SAY) "a Ceph cluster that is disturbed while data flows (ten minutes)"
+	@rm -rf $(RESULTS)/cluster && mkdir -p $(RESULTS)/cluster
+	@status=0; \
+	STOKER_CLUSTER=$(CURDIR)/build/cluster STOKER_COMMAND=$(CURDIR)/build/release/stoker \
+	  PYTHONPATH=$(CURDIR)/python $(VENV_PYTHON) -m pytest -q -ra -p no:cacheprovider -c /dev/null \
+	  --rootdir tests/cluster --junitxml=$(RESULTS)/cluster/pytest.xml tests/cluster || status=1; \
+	tests/servers/ceph.sh stop build/cluster; \
+	$(VENV_PYTHON) tools/test_summary.py $(RESULTS)/cluster/pytest.xml || status=1; \
 	exit $$status
 
 .PHONY: lint

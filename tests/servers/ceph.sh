@@ -4,7 +4,7 @@
 # start          begins afresh in DIR, in about a second, with one monitor and one OSD in memory, and writes
 #                DIR/s3.env, lines of NAME=VALUE: the endpoint, keys, and a bucket that exists.
 # start-cluster  the same with three OSDs on files and two copies of all data, a manager, an MDS for CephFS, and
-#                a second gateway (BUSY_ENDPOINT_URL) that answers 503 SlowDown beyond four requests at a time.
+#                a second gateway (BUSY_ENDPOINT_URL) that answers 503 SlowDown beyond eight requests at a time.
 # stop           ends what was started, by process id, and removes DIR.
 #
 # Everything listens on 127.0.0.1, on ports that were free. Process ids are in DIR/run/NAME.pid.
@@ -162,7 +162,7 @@ rgw_frontends = beast endpoint=127.0.0.1:$s3_port tcp_nodelay=1
 [client.busy]
 rgw_frontends = beast endpoint=127.0.0.1:$busy_port tcp_nodelay=1
 rgw_scheduler_type = throttler
-rgw_max_concurrent_requests = 4
+rgw_max_concurrent_requests = 8
 END
 
 monmaptool --create --clobber --fsid "$fsid" --addv a "[v2:127.0.0.1:$mon_port/0]" \
