@@ -8,6 +8,7 @@ namespace stoker::python {
 void bind_plan(nanobind::module_& module);
 void bind_probe(nanobind::module_& module);
 void bind_cache(nanobind::module_& module);
+void bind_store(nanobind::module_& module);
 void bind_dataset(nanobind::module_& module);
 void bind_tokens(nanobind::module_& module);
 void bind_order(nanobind::module_& module);

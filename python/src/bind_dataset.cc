@@ -222,10 +222,12 @@ void bind_dataset(nb::module_& module) {
       "open_dataset",
       [](const std::vector<std::string>& patterns, const std::string& format,
          const std::string& dtype, bool checksums, const std::string& cache_directory,
-         const std::string& policy, std::shared_ptr<ShardCache> cache) {
+         const std::string& policy, std::shared_ptr<ShardCache> cache,
+         std::shared_ptr<ObjectStore> store) {
         ShardDataset::Options options;
         options.source.format = format;
         options.source.s3 = S3Options::from_environment();
+        options.source.store = std::move(store);
         if (!dtype.empty()) options.source.dtype = value_or_raise(parse_dtype(dtype));
         options.index.checksums = checksums;
         options.index.cache_directory = cache_directory;
@@ -236,6 +238,7 @@ void bind_dataset(nb::module_& module) {
       },
       "patterns"_a, "format"_a = "", "dtype"_a = "", "checksums"_a = false,
       "cache_directory"_a = "", "policy"_a = "auto", "cache"_a.none() = nb::none(),
+      "store"_a.none() = nb::none(),
       "Opens shards and their index; builds the index if there is none.");
 }
 

@@ -49,6 +49,7 @@ NB_MODULE(_native, module) {
   stoker::python::bind_errors(module);
   stoker::python::bind_plan(module);
   stoker::python::bind_probe(module);
+  stoker::python::bind_store(module);
   stoker::python::bind_cache(module);
   stoker::python::bind_dataset(module);
   stoker::python::bind_tokens(module);

@@ -126,6 +126,45 @@ def probe(path: str | os.PathLike[str] = '.') -> StorageProbe:
     work, and ValueError if it is not the name of an engine.
     """
 
+class ObjectStore:
+    """Where the files of a dataset are."""
+
+class Errand:
+    """What a file system of Python is to do."""
+
+    @property
+    def kind(self) -> str:
+        """"look", "list" or "read"."""
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def size(self) -> int:
+        """Bytes to read."""
+
+    def found(self, is_folder: bool, size_bytes: int, version: str) -> None: ...
+
+    def listed(self, names: Sequence[tuple[str, bool]]) -> None: ...
+
+    def came(self, data: bytes) -> None: ...
+
+    def failed(self, error: int, message: str) -> None: ...
+
+class ServedStore(ObjectStore):
+    """Read by threads of Python."""
+
+    def __init__(self, scheme: str) -> None: ...
+
+    def begin_anew(self) -> None:
+        """To be called in a forked child."""
+
+def take_errand(store: ServedStore) -> Errand:
+    """Waits for an errand."""
+
 class ShardCache:
     """See stoker.Cache."""
 
@@ -196,7 +235,7 @@ class Dataset:
     def shards(self) -> list[tuple[str, str, int, int]]:
         """Name, path, size in bytes and number of samples of each shard."""
 
-def open_dataset(patterns: Sequence[str], format: str = '', dtype: str = '', checksums: bool = False, cache_directory: str = '', policy: str = 'auto', cache: ShardCache | None = None) -> Dataset:
+def open_dataset(patterns: Sequence[str], format: str = '', dtype: str = '', checksums: bool = False, cache_directory: str = '', policy: str = 'auto', cache: ShardCache | None = None, store: ObjectStore | None = None) -> Dataset:
     """Opens shards and their index; builds the index if there is none."""
 
 class TokenBins:

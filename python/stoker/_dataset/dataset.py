@@ -20,6 +20,7 @@ from stoker._common.unknown_arguments import refuse_arguments
 from stoker._dataset import manifest as _manifest
 from stoker._dataset import select as _select
 from stoker._dataset.cache import Cache
+from stoker._dataset.filesystems import store_of
 from stoker._dataset.sample_reader import Sample, SampleReader
 
 if TYPE_CHECKING:
@@ -60,14 +61,16 @@ class _Arguments:
     cache: Cache | None
 
     def open(self, policy: str = "auto") -> _native.Dataset:
+        store, patterns = store_of(self.patterns)
         return _native.open_dataset(
-            self.patterns,
+            patterns,
             self.format,
             self.dtype,
             self.checksums,
             cache_directory(),
             policy,
             None if self.cache is None else self.cache._native,
+            store,
         )
 
 
