@@ -64,8 +64,9 @@ class PlacedRanks {
     savers_.clear();
   }
 
-  /// Saves on all ranks and waits; returns how it ended on each.
-  std::vector<Status> save(std::uint64_t step) {
+  /// Saves on all ranks and waits; returns how it ended on each. `awaits_removals`: of old
+  /// checkpoints, too.
+  std::vector<Status> save(std::uint64_t step, bool awaits_removals = true) {
     std::vector<Status> ends(kRanks);
     outcomes_.assign(kRanks, std::nullopt);
     on_all([&](std::uint32_t rank) {
@@ -78,7 +79,7 @@ class PlacedRanks {
       Result<PendingSave> pending = savers_[rank]->save(std::move(request));
       ends[rank] = pending.ok() ? pending->wait() : pending.status();
       if (pending.ok()) outcomes_[rank] = pending->outcome();
-      static_cast<void>(savers_[rank]->wait());
+      if (awaits_removals) static_cast<void>(savers_[rank]->wait());
     });
     return ends;
   }

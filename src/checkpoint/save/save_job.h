@@ -60,6 +60,8 @@ struct SaveJob {
   Status failure;  ///< An error on this rank before writing, to be reported to the others.
   /// Disk space that the save needs on all ranks; on rank 0 only. Set before the job is queued.
   std::uint64_t new_bytes = 0;
+  std::uint64_t own_bytes = 0;  ///< Likewise, on this rank.
+  int room_rounds = 0;          ///< For which rank 0 has asked because a place lacked space.
   std::atomic<Reservation> reservation{Reservation::none};  // relaxed: of this rank
   std::atomic<std::uint64_t> written_bytes{0};              // relaxed: for progress reports
   std::atomic<SaveStage> stage{SaveStage::idle};

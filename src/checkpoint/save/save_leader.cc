@@ -90,12 +90,20 @@ std::optional<CheckpointParent> SaveLeader::head() const {
   return head_;
 }
 
+Status check_space(const std::string& where, std::uint64_t new_bytes,
+                   std::uint64_t unreserved_bytes, std::uint64_t free_bytes) {
+  if (free_bytes >= new_bytes + unreserved_bytes) return {};
+  std::string text = where + ": a checkpoint of " + std::to_string(new_bytes) +
+                     " bytes needs more space than is free: " + std::to_string(free_bytes) +
+                     " bytes";
+  if (unreserved_bytes > 0)
+    text += ", of which earlier saves will take " + std::to_string(unreserved_bytes);
+  return with_cure(Status(Code::no_space, std::move(text)));
+}
+
 Status SaveLeader::check(std::span<const BeginMessage> messages, const SavesInFlight& in_flight,
-                         Held& held) {
+                         std::uint64_t new_bytes, Held& held) {
   const std::uint64_t step = messages.front().step;
-  std::uint64_t size_bytes = 0;
-  for (const BeginMessage& message : messages) size_bytes += message.size_bytes;
-  size_bytes -= std::min(size_bytes, in_flight.spared_bytes);
   Status exists(
       Code::already_exists,
       "step " + std::to_string(step) + " already exists in " + options_.directory +
@@ -109,7 +117,6 @@ Status SaveLeader::check(std::span<const BeginMessage> messages, const SavesInFl
     const CatalogStep* present = held.checked.find(step);
     if (present != nullptr && held.checked.is_ancestor(*present, head())) return exists;
   }
-  // The disks of other nodes are not looked at: a write there fails if one is full.
   if (!std::ranges::all_of(messages, [&](const BeginMessage& message) {
         return message.place == messages.front().place;
       }))
@@ -117,16 +124,12 @@ Status SaveLeader::check(std::span<const BeginMessage> messages, const SavesInFl
   // If the free space is unknown, the write itself will fail when the disk is full.
   const Result<std::uint64_t> free = options_.free_bytes ? options_.free_bytes(options_.directory)
                                                          : held.stores.caller->free_bytes();
-  if (!free.ok() || *free >= size_bytes + in_flight.unreserved_bytes) return {};
-  std::string text = options_.directory + ": a checkpoint of " + std::to_string(size_bytes) +
-                     " bytes needs more space than is free: " + std::to_string(*free) + " bytes";
-  if (in_flight.unreserved_bytes > 0)
-    text += ", of which earlier saves will take " + std::to_string(in_flight.unreserved_bytes);
-  return with_cure(Status(Code::no_space, std::move(text)));
+  if (!free.ok()) return {};
+  return check_space(options_.directory, new_bytes, in_flight.unreserved_bytes, *free);
 }
 
 Verdict SaveLeader::decide(std::uint64_t number, std::span<const BeginMessage> messages,
-                           const SavesInFlight& in_flight) {
+                           const SavesInFlight& in_flight, std::uint64_t new_bytes) {
   Verdict verdict;
   // An error of an earlier save comes first: it is reported on every rank, even if already known.
   for (const BeginMessage& message : messages) {
@@ -148,7 +151,7 @@ Verdict SaveLeader::decide(std::uint64_t number, std::span<const BeginMessage> m
   if (held == nullptr)  // fenced since ready(): the next save takes the lock again
     return {.action = SaveAction::fail,
             .failure = Status(Code::unavailable, "another writer has just taken over")};
-  if (Status wrong = check(messages, in_flight, *held); !wrong.ok())
+  if (Status wrong = check(messages, in_flight, new_bytes, *held); !wrong.ok())
     return {.action = SaveAction::fail, .failure = std::move(wrong)};
   if (is_late && options_.late == LatePolicy::replace) {
     const std::uint64_t waiting = messages.front().waiting_number;

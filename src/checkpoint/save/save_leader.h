@@ -25,9 +25,12 @@ namespace stoker {
 struct SavesInFlight {
   std::vector<std::uint64_t> steps;
   std::uint64_t unreserved_bytes = 0;  ///< Disk space that they still need.
-  /// Part of the sizes in the messages of the new save: copies that are not stored.
-  std::uint64_t spared_bytes = 0;
 };
+
+/// `no_space` if a checkpoint needs more space than is free, with what to do about it.
+/// `unreserved_bytes`: what earlier saves still need.
+Status check_space(const std::string& where, std::uint64_t new_bytes,
+                   std::uint64_t unreserved_bytes, std::uint64_t free_bytes);
 
 /// The duties of rank 0: holds the lock, decides about each save, commits it. If nodes have private
 /// disks, the first rank of each other place has one as well, for the lock and the commit there.
@@ -55,9 +58,10 @@ class SaveLeader {
   /// Returns the token of the lock; empty while it is not held.
   std::string token() const;
 
-  /// Decides about a save, given the messages of all ranks.
+  /// Decides about a save, given the messages of all ranks. `new_bytes`: disk space that it needs
+  /// on all of them. That of several places is not checked here.
   Verdict decide(std::uint64_t number, std::span<const BeginMessage> messages,
-                 const SavesInFlight& in_flight);
+                 const SavesInFlight& in_flight, std::uint64_t new_bytes);
 
   /// Merges and commits the parts, which are durable on every rank, and hides the checkpoints that
   /// retention does not keep. If the commit fails, discards what was staged.
@@ -122,7 +126,8 @@ class SaveLeader {
   static Status not_held() { return Status(Code::not_found, "the lock is not held any more"); }
   Result<std::unique_ptr<StoreLock>> take_lock(const CheckpointStore& store,
                                                Deadline deadline) const;
-  Status check(std::span<const BeginMessage> messages, const SavesInFlight& in_flight, Held& held);
+  Status check(std::span<const BeginMessage> messages, const SavesInFlight& in_flight,
+               std::uint64_t new_bytes, Held& held);
   Result<std::vector<CheckpointPart>> read_parts(const SaveJob& job, const CheckpointPart& own_part,
                                                  const Held& held) const;
   Result<std::uint64_t> next_generation(Held& held) const;

@@ -45,7 +45,9 @@ std::string format_message(const BeginMessage& message) {
                        {"pieces", optional_text(message.pieces, format_pieces)},
                        {"place", message.place},
                        {"host", message.host},
-                       {"token", message.token}});
+                       {"token", message.token},
+                       {"free_bytes", message.free_bytes},
+                       {"unreserved_bytes", message.unreserved_bytes}});
 }
 
 std::string format_message(const Verdict& message) {
@@ -120,6 +122,8 @@ Result<BeginMessage> parse_begin_message(std::string_view text) {
   message.place = members.text("place");
   message.host = members.text("host");
   message.token = members.text("token");
+  message.free_bytes = members.number("free_bytes");
+  message.unreserved_bytes = members.number("unreserved_bytes");
   return if_good(members, std::move(message), is_sound);
 }
 
@@ -142,7 +146,7 @@ Result<Verdict> parse_verdict(std::string_view text) {
   const bool has_tokens = std::ranges::all_of(
       message.places, [&](std::uint32_t place) { return place < message.tokens.size(); });
   const bool is_sound = has_owners && has_tokens &&
-                        action <= static_cast<std::uint64_t>(SaveAction::lock_places) &&
+                        action <= static_cast<std::uint64_t>(SaveAction::make_room) &&
                         (!is_failure || !message.failure.ok());
   return if_good(members, std::move(message), is_sound);
 }

@@ -5,8 +5,9 @@
 /// rank 0). Rounds 4 to 7 exist only if there are several places.
 ///
 ///     1. begin-n (g)       BeginMessage: what each rank is to save            SaveRounds
-///     2. verdict-n (b)     Verdict. After `count` and `lock_places`, rounds   SaveRounds
-///                          1 and 2 follow again, with the number n + 1
+///     2. verdict-n (b)     Verdict. After `count`, `lock_places` and          SaveRounds
+///                          `make_room`, rounds 1 and 2 follow again,
+///                          with the number n + 1
 ///     3. part-n (g)        PartMessage: what each rank has written            SaveWorker
 ///     4. manifest-n (b)    ManifestMessage: what all places store             SaveWorker
 ///     5. sealed-n (g, b)   EndMessage: all is durable, nothing is visible     PlaceRounds
@@ -29,6 +30,8 @@
 
 namespace stoker {
 
+inline constexpr std::uint64_t kUnknownBytes = ~std::uint64_t{0};
+
 /// Sent by each rank before the copy.
 struct BeginMessage {
   std::uint64_t call = 0;  ///< Counts the calls of save() on this rank.
@@ -47,6 +50,8 @@ struct BeginMessage {
   std::string place = {};  ///< The same for ranks whose directory is the same one.
   std::string host = {};
   std::string token = {};  ///< Of the lock that this rank holds in its place; empty if none.
+  std::uint64_t free_bytes = kUnknownBytes;  ///< Free space of its directory.
+  std::uint64_t unreserved_bytes = 0;  ///< Disk space that earlier saves still need on this rank.
 };
 
 enum class SaveAction : std::uint8_t {
@@ -56,6 +61,7 @@ enum class SaveAction : std::uint8_t {
   fail_behind,  ///< Ranks that save an earlier step fail; the others wait for their next call.
   count,        ///< Every rank sends another message, with its pieces.
   lock_places,  ///< As well; the first rank of each place takes its lock before.
+  make_room,    ///< As well; it waits before until checkpoints that it removes are gone.
 };
 
 /// Rank 0's decision, the same for all ranks.

@@ -7,6 +7,7 @@
 #include "checkpoint/directory/checkpoint_directory.h"
 #include "checkpoint/directory/lock_record.h"
 #include "checkpoint/manifest/names.h"
+#include "checkpoint/save/save_leader.h"
 
 namespace stoker {
 namespace {
@@ -37,6 +38,9 @@ Status introduce(const SaverOptions& options, FileOps& ops, BeginMessage& messag
   message.place =
       machine.boot_id + " " + std::to_string(info.device) + " " + std::to_string(info.inode);
   message.host = machine.host;
+  const Result<std::uint64_t> free =
+      options.free_bytes ? options.free_bytes(options.directory) : directory.free_bytes();
+  message.free_bytes = free.ok() ? *free : kUnknownBytes;
   return {};
 }
 
@@ -56,6 +60,26 @@ PlaceTable group_places(std::span<const BeginMessage> messages, const std::strin
     table.tokens.push_back(&message == messages.data() ? token : message.token);
   }
   return numbers.size() == 1 ? PlaceTable() : table;
+}
+
+Status check_room(const std::string& directory, std::span<const BeginMessage> messages,
+                  const PlaceTable& table, std::span<const std::uint64_t> new_bytes) {
+  struct Room {
+    std::uint64_t new_bytes = 0;
+    std::uint64_t unreserved_bytes = 0;
+    std::uint64_t free_bytes = kUnknownBytes;
+  };
+  std::vector<Room> rooms(table.hosts.size());
+  for (std::size_t rank = 0; rank < table.places.size(); ++rank) {
+    Room& room = rooms[table.places[rank]];
+    room.new_bytes += new_bytes[rank];
+    room.unreserved_bytes += messages[rank].unreserved_bytes;
+    room.free_bytes = std::min(room.free_bytes, messages[rank].free_bytes);
+  }
+  for (std::size_t place = 0; place < rooms.size(); ++place)
+    STOKER_TRY(check_space(directory + " on " + table.hosts[place], rooms[place].new_bytes,
+                           rooms[place].unreserved_bytes, rooms[place].free_bytes));
+  return {};
 }
 
 Status check_same_disks(std::span<const BeginMessage> messages) {

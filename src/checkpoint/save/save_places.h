@@ -15,9 +15,9 @@
 
 namespace stoker {
 
-/// Adds to a message which directory this rank has; creates it if missing. Two ranks have the same
-/// place if machine, device and inode are the same. So two containers on one machine are two
-/// places, if they have directories of their own.
+/// Adds to a message which directory this rank has, and its free space; creates it if missing. Two
+/// ranks have the same place if machine, device and inode are the same. So two containers on one
+/// machine are two places, if they have directories of their own.
 Status introduce(const SaverOptions& options, FileOps& ops, BeginMessage& message);
 
 /// The places of all ranks, numbered by their first ranks.
@@ -30,6 +30,11 @@ struct PlaceTable {
 };
 /// `token`: of rank 0.
 PlaceTable group_places(std::span<const BeginMessage> messages, const std::string& token);
+
+/// `no_space`, naming a node, if one of several places has no room for what its ranks store.
+/// `new_bytes`: of each rank. A place whose free space is unknown has room.
+Status check_room(const std::string& directory, std::span<const BeginMessage> messages,
+                  const PlaceTable& table, std::span<const std::uint64_t> new_bytes);
 
 /// `invalid_argument`, naming two ranks, if only some of them have private disks.
 Status check_same_disks(std::span<const BeginMessage> messages);

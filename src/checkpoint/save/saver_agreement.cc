@@ -1,14 +1,15 @@
 // How the ranks agree on a save before the copy: its plan, and their verdict.
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
-#include "checkpoint/save/save_places.h"
 #include "checkpoint/save/saver_core.h"
 
 namespace stoker {
 namespace {
 
 constexpr int kLockRoundsMax = 3;  // in one save; one is needed
+constexpr int kRoomRoundsMax = 3;  // blocks that are reserved just then are counted twice
 
 }  // namespace
 
@@ -59,6 +60,15 @@ BeginMessage CheckpointSaver::Core::begin(const SaveJob& job, const Status& plan
   return message;
 }
 
+/// On rank 0: a place has no room. Its ranks look again, once what they are about to free is free.
+Verdict CheckpointSaver::Core::refuse_room(SaveJob& job, const PlaceTable& table, Status full) {
+  const bool is_last = ++job.room_rounds > kRoomRoundsMax;
+  return {.action = is_last ? SaveAction::fail : SaveAction::make_room,
+          .failure = is_last ? std::move(full) : Status(),
+          .places = table.places,
+          .tokens = table.tokens};
+}
+
 /// On rank 0. `messages` are of all ranks, its own first.
 Verdict CheckpointSaver::Core::decide(SaveJob& job, std::uint64_t number,
                                       std::span<const BeginMessage> messages) {
@@ -73,10 +83,13 @@ Verdict CheckpointSaver::Core::decide(SaveJob& job, std::uint64_t number,
   job.hosts = table.hosts;
   const SharingVerdict sharing = decide_sharing(messages, table.places);
   if (sharing.must_count) return {.action = SaveAction::count};
-  job.new_bytes = 0;
-  for (const BeginMessage& heard : messages) job.new_bytes += heard.size_bytes;
-  const std::uint64_t spared_bytes = sharing.owners ? sharing.owners->spared_bytes : 0;
-  job.new_bytes -= std::min(job.new_bytes, spared_bytes);
+  std::vector<std::uint64_t> new_bytes;  // of each rank
+  for (std::size_t rank = 0; rank < messages.size(); ++rank) {
+    const std::uint64_t size_bytes = messages[rank].size_bytes;
+    const std::uint64_t spared = sharing.owners ? sharing.owners->spared_bytes[rank] : 0;
+    new_bytes.push_back(size_bytes - std::min(size_bytes, spared));
+  }
+  job.new_bytes = std::reduce(new_bytes.begin(), new_bytes.end());
   // The loop ends: earlier saves need less space each time, and await_room() is called once.
   for (bool has_waited = false;;) {
     bool is_more_coming = false;
@@ -84,9 +97,11 @@ Verdict CheckpointSaver::Core::decide(SaveJob& job, std::uint64_t number,
       MutexLock lock(mutex_);
       is_more_coming = is_room_coming();
     }
-    SavesInFlight saves = saves_in_flight(own);
-    saves.spared_bytes = spared_bytes;
-    Verdict verdict = leader_->decide(number, messages, saves);
+    const SavesInFlight saves = saves_in_flight(own);
+    Verdict verdict = leader_->decide(number, messages, saves, job.new_bytes);
+    if (verdict.action == SaveAction::go)
+      if (Status full = check_room(options_.directory, messages, table, new_bytes); !full.ok())
+        return refuse_room(job, table, std::move(full));
     if (sharing.owners && verdict.action == SaveAction::go) verdict.owners = sharing.owners->owners;
     verdict.places = table.places;
     verdict.tokens = table.tokens;
@@ -157,6 +172,10 @@ void CheckpointSaver::Core::settle(const Verdict& verdict, Deadline deadline) {
 /// lock.
 Status CheckpointSaver::Core::introduce_place(SaveJob& job, BeginMessage& message) {
   if (!options_.has_private_disks) return {};
+  {
+    MutexLock lock(mutex_);  // before the free space is looked at: blocks may be reserved meanwhile
+    message.unreserved_bytes = unreserved_bytes(message, &SaveJob::own_bytes);
+  }
   STOKER_TRY(introduce(options_, caller_ops_, message));
   if (!leads_place_ || !message.failure.ok()) return {};  // the save fails without a lock as well
   bool is_idle = false;
@@ -199,6 +218,10 @@ Result<Verdict> CheckpointSaver::Core::agree_and_plan(SaveJob& job) {
     if (message.failure.ok() && shared_number == 0) message.pieces = pieces_of(job);
     STOKER_ASSIGN(Verdict verdict, agree(job, message));
     if (verdict.action == SaveAction::count) continue;
+    if (verdict.action == SaveAction::make_room) {
+      await_own_room(answer_deadline(job.deadline, coordinator_.world_size()));
+      continue;
+    }
     const std::uint32_t rank = coordinator_.rank();
     if (verdict.action == SaveAction::lock_places) {
       // All ranks count the same verdicts.
@@ -221,6 +244,7 @@ Result<Verdict> CheckpointSaver::Core::agree_and_plan(SaveJob& job) {
           find_differing(job.request.tensors, job.keys, *verdict.owners, rank);
       if (!differing.empty() && options_.on_differing) options_.on_differing(differing);
     }
+    job.own_bytes = new_bytes(job.layout);
     return verdict;
   }
 }

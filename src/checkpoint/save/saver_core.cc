@@ -101,7 +101,8 @@ Result<PendingSave> CheckpointSaver::Core::save(SaveRequest request) {
                                          : verdict->failure.with_context(context);
     case SaveAction::go:
     case SaveAction::count:
-    case SaveAction::lock_places: break;
+    case SaveAction::lock_places:
+    case SaveAction::make_room: break;
   }
   job->staging_name = verdict->staging;
   if (!job->places.empty())

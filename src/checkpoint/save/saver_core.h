@@ -15,6 +15,7 @@
 #include "checkpoint/save/save_leader.h"
 #include "checkpoint/save/save_messages.h"
 #include "checkpoint/save/save_pieces.h"
+#include "checkpoint/save/save_places.h"
 #include "checkpoint/save/save_rounds.h"
 #include "checkpoint/save/save_worker.h"
 #include "checkpoint/save/sharing.h"
@@ -76,16 +77,20 @@ class CheckpointSaver::Core {
   BeginMessage begin(const SaveJob& job, const Status& planned);
   Status introduce_place(SaveJob& job, BeginMessage& message);
   void yield_place();
+  static Verdict refuse_room(SaveJob& job, const PlaceTable& table, Status full);
   Verdict decide(SaveJob& job, std::uint64_t number, std::span<const BeginMessage> messages);
   void settle(const Verdict& verdict, Deadline deadline);
 
   // saver_space.cc:
   std::uint64_t new_bytes(const CheckpointLayout& layout) const;
   SavesInFlight saves_in_flight(const BeginMessage& message) const;
-  std::uint64_t unreserved_bytes(const BeginMessage& message) const STOKER_REQUIRES(mutex_);
+  std::uint64_t unreserved_bytes(const BeginMessage& message,
+                                 std::uint64_t SaveJob::* needed = &SaveJob::new_bytes) const
+      STOKER_REQUIRES(mutex_);
   bool await_reservation(const BeginMessage& message, const SavesInFlight& seen, Deadline deadline);
   bool is_room_coming() const STOKER_REQUIRES(mutex_);
   void await_room(Deadline deadline);
+  void await_own_room(Deadline deadline);
 
   // saver_filling.cc:
   Status count(SaveJob& job);

@@ -4,6 +4,13 @@
 #include "checkpoint/save/saver_core.h"
 
 namespace stoker {
+namespace {
+
+bool is_reserving(const std::shared_ptr<SaveJob>& job) {
+  return job->reservation.load(std::memory_order_relaxed) == Reservation::under_way;
+}
+
+}  // namespace
 
 std::uint64_t CheckpointSaver::Core::new_bytes(const CheckpointLayout& layout) const {
   const std::shared_ptr<const LinkParent> parent = learned_.parent();
@@ -26,13 +33,14 @@ SavesInFlight CheckpointSaver::Core::saves_in_flight(const BeginMessage& message
 
 // The save offered for replacement is not counted. If the ranks do not agree on it, and it stays,
 // a write may fail for lack of space.
-std::uint64_t CheckpointSaver::Core::unreserved_bytes(const BeginMessage& message) const {
+std::uint64_t CheckpointSaver::Core::unreserved_bytes(const BeginMessage& message,
+                                                      std::uint64_t SaveJob::* needed) const {
   std::uint64_t total = 0;
   for (const Job& other : in_flight_) {
     const bool is_offered = message.is_late && other->number == message.waiting_number;
     const bool is_reserved =
         other->reservation.load(std::memory_order_relaxed) == Reservation::done;
-    if (!is_offered && other->failure.ok() && !is_reserved) total += other->new_bytes;
+    if (!is_offered && other->failure.ok() && !is_reserved) total += (*other).*needed;
   }
   return total;
 }
@@ -42,9 +50,6 @@ std::uint64_t CheckpointSaver::Core::unreserved_bytes(const BeginMessage& messag
 /// needed than `seen`.
 bool CheckpointSaver::Core::await_reservation(const BeginMessage& message,
                                               const SavesInFlight& seen, Deadline deadline) {
-  const auto is_reserving = [](const Job& other) {
-    return other->reservation.load(std::memory_order_relaxed) == Reservation::under_way;
-  };
   MutexLock lock(mutex_);
   while (std::ranges::any_of(in_flight_, is_reserving) && changed_.wait_until(mutex_, deadline)) {
   }
@@ -60,6 +65,14 @@ bool CheckpointSaver::Core::is_room_coming() const {
 void CheckpointSaver::Core::await_room(Deadline deadline) {
   MutexLock lock(mutex_);
   while (is_room_coming() && changed_.wait_until(mutex_, deadline)) {
+  }
+}
+
+/// As decide() does on rank 0, before this rank tells again how much space its disk has.
+void CheckpointSaver::Core::await_own_room(Deadline deadline) {
+  MutexLock lock(mutex_);
+  while ((is_room_coming() || std::ranges::any_of(in_flight_, is_reserving)) &&
+         changed_.wait_until(mutex_, deadline)) {
   }
 }
 

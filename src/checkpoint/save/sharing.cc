@@ -114,6 +114,7 @@ PieceOwners choose_owners(std::span<const std::span<const SharedPiece>> ranks,
     return std::tuple(order_of(one.piece->name), one.piece->is_slice, order_of(one.piece->key));
   });
   PieceOwners chosen;
+  chosen.spared_bytes.resize(ranks.size());
   std::vector<std::uint64_t> loads(ranks.size());
   std::vector<Group> shared;
   for (const Group& group : group_by_key(holdings)) {
@@ -138,9 +139,10 @@ PieceOwners choose_owners(std::span<const std::span<const SharedPiece>> ranks,
       if (!is_first && loads[one.rank] < loads[found->second]) found->second = one.rank;
     }
     const std::uint64_t size_bytes = group.piece().size_bytes;
-    chosen.spared_bytes += size_bytes * (group.holdings.size() - least.size());
+    for (const Holding& one : group.holdings) chosen.spared_bytes[one.rank] += size_bytes;
     for (const auto& [place, rank] : least) {
       loads[rank] += size_bytes;
+      chosen.spared_bytes[rank] -= size_bytes;
       chosen.owners.push_back({.key = group.piece().key, .rank = rank});
     }
   }

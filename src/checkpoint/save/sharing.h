@@ -52,7 +52,7 @@ inline constexpr std::uint32_t kDifferingSlices = kEveryRank - 1;
 /// The decision of rank 0.
 struct PieceOwners {
   std::vector<PieceOwner> owners;
-  std::uint64_t spared_bytes = 0;  ///< Of copies that are not stored.
+  std::vector<std::uint64_t> spared_bytes;  ///< Of each rank: of copies that it does not store.
 };
 
 /// Chooses one of the ranks that have a piece, so that all store about the same number of bytes.

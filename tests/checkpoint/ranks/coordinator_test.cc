@@ -159,7 +159,8 @@ TEST(CoordinatorTest, what_ranks_tell_each_other_survives_the_journey) {
                            .is_late = true,
                            .waiting_number = 3,
                            .failed_number = 2,
-                           .failure = Status(Code::no_space, "full \"disk\"", 28)};
+                           .failure = Status(Code::no_space, "full \"disk\"", 28),
+                           .unreserved_bytes = 5};
   const Result<BeginMessage> again = parse_begin_message(format_message(begin));
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->size_bytes, begin.size_bytes);
@@ -167,6 +168,8 @@ TEST(CoordinatorTest, what_ranks_tell_each_other_survives_the_journey) {
   EXPECT_EQ(again->failure.code(), Code::no_space);
   EXPECT_EQ(again->failure.os_error(), 28);
   EXPECT_EQ(again->failure.message(), "full \"disk\"");
+  EXPECT_EQ(again->free_bytes, kUnknownBytes);
+  EXPECT_EQ(again->unreserved_bytes, 5U);
   EXPECT_EQ(parse_verdict("{}").status().code(), Code::corrupt);
   EXPECT_EQ(parse_end_message("[]").status().code(), Code::corrupt);
   EXPECT_EQ(parse_part_message("").status().code(), Code::corrupt);

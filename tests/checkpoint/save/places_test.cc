@@ -3,15 +3,19 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "support/stuck_engine.h"
 
 namespace stoker {
 namespace {
@@ -163,6 +167,57 @@ TEST_F(PlaceFaultTest, a_node_that_cannot_seal_fails_the_save_on_all) {
       for (const auto& outcome : run.restore()) EXPECT_EQ(outcome.choice.name, step_name(3));
     }
   }
+}
+
+TEST_F(PlacesTest, a_node_without_room_refuses_the_save_on_all_before_anything_is_written) {
+  std::atomic<std::uint64_t> free_bytes = 1'000'000;
+  run_.start([&](std::uint32_t rank, SaverOptions& options) {
+    if (rank < 2) return;
+    options.free_bytes = [&](const std::string&) -> Result<std::uint64_t> { return +free_bytes; };
+  });
+  save_all({1});
+  free_bytes = 8'000;  // each rank needs a little more than 4 KiB
+  for (const Status& end : run_.save(2)) {
+    EXPECT_EQ(end.code(), Code::no_space) << end.message();
+    EXPECT_NE(end.message().find(run_.directory(0) + " on "), std::string::npos) << end.message();
+    EXPECT_NE(end.message().find("than is free: 8000 bytes. Remove old"), std::string::npos)
+        << end.message();
+  }
+  EXPECT_EQ(run_.outcomes(), std::vector<std::optional<SaveOutcome>>(PlacedRanks::kRanks));
+  free_bytes = 1'000'000;
+  save_all({2});
+  run_.end();
+  expect_restored(2);
+}
+
+TEST_F(PlacesTest, a_node_that_is_still_removing_a_checkpoint_is_waited_for) {
+  testing::StuckDevice removal;
+  testing::HookedFileOps ops(posix_file_ops(), [&](std::string_view called, const PathAt* path) {
+    if (called == "unlink" && path->text().find("/remove-") != std::string::npos)
+      removal.await(std::chrono::seconds(60));
+    return Status();
+  });
+  const auto is_removing = [&] {
+    return std::ranges::any_of(fs::recursive_directory_iterator(run_.directory(2)),
+                               [](const fs::directory_entry& entry) {
+                                 return entry.path().filename().string().starts_with("remove-");
+                               });
+  };
+  run_.start([&](std::uint32_t rank, SaverOptions& options) {
+    options.retention.keep_last = 1;
+    if (rank != 2) return;
+    options.ops = &ops;
+    options.free_bytes = [&](const std::string&) -> Result<std::uint64_t> {
+      if (!is_removing()) return std::uint64_t{1'000'000};
+      removal.come_back();
+      return std::uint64_t{0};
+    };
+  });
+  for (const std::uint64_t step : {1U, 2U, 3U})
+    for (const Status& end : run_.save(step, false)) EXPECT_TRUE(end.ok()) << end.message();
+  removal.come_back();
+  run_.end();
+  expect_restored(3);
 }
 
 TEST_F(PlaceFaultTest, a_node_that_cannot_publish_leaves_the_previous_checkpoint) {

@@ -47,5 +47,27 @@ TEST(SavePlacesTest, a_pin_on_the_node_of_rank_0_keeps_what_a_third_node_lacks) 
   EXPECT_EQ(ids_to_keep(catalog, {}, std::vector{second, third, third}), Ids{"6-"});
 }
 
+TEST(SavePlacesTest, each_place_needs_room_for_what_its_ranks_store) {
+  const auto says = [](std::uint64_t free_bytes, std::uint64_t unreserved_bytes) {
+    std::vector<BeginMessage> messages(3);
+    messages[0] = {.place = "a", .host = "node0", .free_bytes = 100};
+    messages[1] = {.place = "b", .host = "node1", .free_bytes = free_bytes};
+    messages[2] = {.place = "b",
+                   .host = "node1",
+                   .free_bytes = free_bytes,
+                   .unreserved_bytes = unreserved_bytes};
+    const std::vector<std::uint64_t> new_bytes{100, 30, 40};
+    return check_room("run", messages, group_places(messages, ""), new_bytes);
+  };
+  EXPECT_TRUE(says(70, 0).ok());
+  EXPECT_TRUE(says(kUnknownBytes, 9).ok());
+  const Status full = says(70, 1);
+  EXPECT_EQ(full.code(), Code::no_space);
+  EXPECT_TRUE(full.message().starts_with(
+      "run on node1: a checkpoint of 70 bytes needs more space than is free: 70 bytes, of which "
+      "earlier saves will take 1."))
+      << full.message();
+}
+
 }  // namespace
 }  // namespace stoker
