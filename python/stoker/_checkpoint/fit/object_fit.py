@@ -15,6 +15,7 @@ from stoker._checkpoint.fit.optimizer_fit import (
     check_groups,
     check_shapes,
     with_distributed,
+    without_parts_of_others,
 )
 from stoker._checkpoint.fit.optimizer_names import numbered_state
 from stoker._checkpoint.fit.prefix import match_names, prefix_hint
@@ -91,6 +92,10 @@ class ObjectFit:
         return state
 
     def _check_optimizer(self, saved: Any, have: Any, state: Any, path: str) -> None:
+        groups = saved.get("param_groups") if isinstance(saved, dict) else None
+        if isinstance(groups, Differs):
+            self._misfits.add_differing(f"{path}['param_groups']", groups)
+            return
         made = numbered_state(saved, state, have, self._parameters, (path, self._source))
         self._misfits.add_missing(path, made.missing)
         why = "the optimizer does not have this parameter"
@@ -98,6 +103,7 @@ class ObjectFit:
         if is_refused or (self._misfits.is_strict and made.missing):
             return
         check_groups(made.state, state, path, type(have).__name__, self._source)
+        without_parts_of_others(made, have, path, self._tensors.shape_of)
         check_shapes(made, have, path, self._tensors.shape_of, self._source)
         # An optimizer has no state before its first step, and a rewound one has too much.
         new = NewTensors(self._tensors.torch_type_of, self._meta.device, self._source)

@@ -31,6 +31,42 @@ _LIKE_PARAMETER = {
 }
 
 
+def without_parts_of_others(
+    numbered: Numbered,
+    optimizer: Any,
+    path: str,
+    shape_of: Callable[[TensorNode, str], tuple[int, ...]],
+) -> None:
+    """Leaves out the state of plain parameters that have no elements on this rank.
+
+    FSDP1 distributes elements of parameters over the ranks by itself: only ranks that have some of
+    a parameter have a state of it.
+    """
+    saved = numbered.state
+    states = saved.get("state") if isinstance(saved, dict) else None
+    if not isinstance(states, dict):
+        return
+    parameters = parameters_of(optimizer)
+
+    def is_of_others(number: Any, state: Any) -> bool:
+        if type(number) is not int or not 0 <= number < len(parameters):
+            return False
+        mine = parameters[number]
+        if mine.numel() > 0 or is_dtensor(mine) or not isinstance(state, dict):
+            return False
+        place = f"{path}['state'][{numbered.labels.get(number, number)!r}]"
+        nodes = {name: state[name] for name in _LIKE_PARAMETER & state.keys()}
+        return any(
+            isinstance(node, TensorNode)
+            and not node.is_slice
+            and shape_of(node, f"{place}[{name!r}]") != tuple(mine.shape)
+            for name, node in nodes.items()
+        )
+
+    left = {number: state for number, state in states.items() if not is_of_others(number, state)}
+    numbered.state = {**saved, "state": left}
+
+
 def check_shapes(
     numbered: Numbered,
     optimizer: Any,

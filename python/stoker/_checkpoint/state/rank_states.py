@@ -163,16 +163,7 @@ def _merge_items(
 def _merge_optimizers(
     held: dict[int, Any], identity: Identity, own: int | None, count: int
 ) -> dict[str, Any]:
-    """Merges the states of optimizers by parameter name. Groups with equal settings are one."""
-    groups: list[dict[str, Any]] = []
-    for value in {id(value): value for value in held.values()}.values():
-        for group in value["param_groups"]:
-            alike = next((one for one in groups if _settings(one) == _settings(group)), None)
-            if alike is None:
-                groups.append({**group, "params": list(group["params"])})
-            else:
-                known = set(alike["params"])
-                alike["params"] += [name for name in group["params"] if name not in known]
+    """Merges the states of optimizers by parameter name."""
     states = {rank: value["state"] for rank, value in held.items()}
     rest = {
         rank: {key: item for key, item in value.items() if key not in ("state", "param_groups")}
@@ -182,8 +173,37 @@ def _merge_optimizers(
     return {
         **(merged if isinstance(merged, dict) else {}),
         "state": _merge_items(states, identity, own, count),
-        "param_groups": groups,
+        "param_groups": _merge_groups(held, own, count),
     }
+
+
+def _merge_groups(held: dict[int, Any], own: int | None, count: int) -> list[Any] | Differs:
+    """Merges the groups of optimizers: those of rank ``own``, and the other ranks' parameters.
+
+    Groups with equal settings are one. ``Differs`` if a parameter that rank ``own`` does not have
+    has different settings on other ranks.
+    """
+    groups: list[dict[str, Any]] = []
+    place_of: dict[str, dict[str, Any]] = {}  # the group that each parameter is in
+    if own in held:
+        groups = [{**group, "params": list(group["params"])} for group in held[own]["param_groups"]]
+        place_of = {name: group for group in groups for name in group["params"]}
+    mine = set(place_of)
+    for value in {id(value): value for value in held.values()}.values():
+        for group in value["param_groups"]:
+            names = [name for name in group["params"] if name not in mine]
+            if not names and group["params"]:
+                continue
+            into = next((one for one in groups if _settings(one) == _settings(group)), None)
+            if into is None:
+                into = {**group, "params": []}
+                groups.append(into)
+            for name in names:
+                if place_of.setdefault(name, into) is not into:
+                    return Differs(count)
+            known = set(into["params"])
+            into["params"] += [name for name in names if name not in known]
+    return groups
 
 
 def _settings(group: dict[str, Any]) -> Any:
