@@ -169,7 +169,8 @@ class Checkpointer(Listing):
         self._meetings = Meetings(
             whole, self._ranks, found, place, is_private=settings.has_private_disks
         )
-        self._due = DueTime(self._ranks, partial(open_board, found, self._ranks, "due", place))
+        board = partial(open_board, found, self._ranks, "due", place, self._meetings.store)
+        self._due = DueTime(self._ranks, board)
         self._writer = Writer(whole, settings, self._ranks, self._meetings, snapshots)
         super().__init__(whole, self._writer.in_flight, _kill_at)
         weakref.finalize(self, self._meetings.end)  # they run in reverse order

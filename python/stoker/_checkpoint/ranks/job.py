@@ -136,6 +136,7 @@ class Meetings:
 
     Attributes:
         is_private: Whether the directory is another one on each node: they cannot meet there.
+        store: The store of torch.distributed, if the ranks use it; None after ``close``.
     """
 
     _count = 0  # tokens through torch.distributed in this process: the same on every rank
@@ -158,7 +159,7 @@ class Meetings:
         self.notices = _native.WaitNotices(_TOLD_AFTER_SECONDS)
         self._attempts: dict[str, _native.MeetingAttempts] = {}  # failed ones, by word
         # The store of now: torch forgets it in destroy_process_group().
-        self._store = distributed_store() if job.by_store else None
+        self.store = distributed_store() if job.by_store else None
         self._carrier: StoreCarrier | None = None
         self._entered = _native.MeetingAttempts()
         self._process = os.getpid()
@@ -180,7 +181,7 @@ class Meetings:
                 return self._meet_by(carrier, purpose, end - time.monotonic())
             timeout = max(0.0, end - time.monotonic())
         if self.is_private:
-            kind = type(self._store).__name__
+            kind = type(self.store).__name__
             raise ValueError(_PRIVATE.format(f"{kind} cannot carry messages of ranks"))
         try:
             return self._meet_in(self._directory, purpose, timeout, is_ours=True)
@@ -203,7 +204,7 @@ class Meetings:
     def close(self) -> None:
         """Lets go of the store, as soon as no session uses it. Does nothing in a forked child."""
         if os.getpid() == self._process:
-            self._store = None
+            self.store = None
             if self._carrier is not None:
                 self._carrier.close()
 
@@ -217,14 +218,14 @@ class Meetings:
         """Returns the carrier of messages; None if this kind of store cannot carry them."""
         is_new = self._carrier is None
         if self._carrier is None:
-            self._carrier = StoreCarrier(self._store)
+            self._carrier = StoreCarrier(self.store)
         try:
             why = self._carrier.why_unusable(timeout)
         except TimeoutError as error:
             raise LateError(f"{error} in {self._directory}") from None
         if why and is_new:
             text = "%s: %s cannot carry messages of ranks: %s. They are files in the directory"
-            _log.info(text, self._directory, type(self._store).__name__, why)
+            _log.info(text, self._directory, type(self.store).__name__, why)
         return None if why else self._carrier
 
     def _meet_by(self, carrier: StoreCarrier, purpose: str, timeout: float) -> _native.Session:
@@ -274,7 +275,7 @@ class Meetings:
         """Rank 0 creates the token; the others read it from torch.distributed's store."""
         Meetings._count += 1
         key = f"stoker/{Meetings._count}"
-        store = self._store
+        store = self.store
         mine = f"{purpose} {self._same_path()}"
         if store is None:
             raise ValueError("this Checkpointer is closed")

@@ -7,6 +7,7 @@ import itertools
 import os
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 from stoker._checkpoint.ranks.job import Job, JobConflict, distributed_store, runtime_directory
 from stoker._common.boards import Board, FileBoard, StoreBoard, mark_key
@@ -17,8 +18,11 @@ _ASKED_MAX = 64  # ranks whose marks every rank reads, each a question to the bo
 _counts: Counter[str] = Counter()  # boards of this process by purpose: as many on every rank
 
 
-def open_board(job: Job, ranks: Ranks, purpose: str, place: str | None) -> Board:
+def open_board(job: Job, ranks: Ranks, purpose: str, place: str | None, store: Any = None) -> Board:
     """Returns a new board. All ranks open theirs in the same order, with the same purpose.
+
+    ``store``: that of torch.distributed, if it was found before: torch forgets it in
+    ``destroy_process_group()``.
 
     It is in torch.distributed's store; or in files in ``place``, a directory that all ranks can
     write to; or, if all ranks are on this machine, in files in a directory of this user. Each rank
@@ -32,7 +36,7 @@ def open_board(job: Job, ranks: Ranks, purpose: str, place: str | None) -> Board
     _counts[purpose] += 1
     name = f"{purpose}-{_counts[purpose]}"
     if job.by_store:
-        store = distributed_store()
+        store = distributed_store() if store is None else store
         # torchrun keeps its store when it starts the ranks again.
         for start in itertools.count():
             board = StoreBoard(store, f"stoker/{name}/{start}/")

@@ -139,6 +139,7 @@ def test_the_process_group_may_be_destroyed_before_the_end(
     with ranks(tmp_path, 2, begin=_init()) as group:
         destroy = f"import torch.distributed as dist\nif {who}: dist.destroy_process_group()\n"
         assert on_all(group, destroy + _RESTORE) == [[2, *_saved(r)] for r in range(2)]
+        assert on_all(group, "result = saver.due(3, every='1h')") == [False, False]
         assert on_all(group, _SAVE.format(3)) == [True, True]
         with ThreadPoolExecutor(2) as threads:  # and nobody closes it
             assert list(threads.map(lambda rank: rank.end(), group)) == [0, 0]
