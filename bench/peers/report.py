@@ -43,7 +43,7 @@ class Row:
         if self.at_least is not None:
             return f">= {self.at_least:g}"
         if self.at_most is not None:
-            return f"<= {self.at_most:g}"
+            return f"<= {self.at_most:.3g}"
         return f"< {self.ours_at_most:g} {self.unit}" if self.ours_at_most is not None else ""
 
     @property
