@@ -9,6 +9,7 @@ from typing import Any
 from stoker._checkpoint.checkpointer import Checkpointer
 from stoker._checkpoint.restored import Restored
 from stoker._frameworks import lightning_package
+from stoker._frameworks.lightning_loops import with_epochs_counted
 
 _log = logging.getLogger("stoker")
 _REFUSED = {
@@ -75,6 +76,8 @@ class CheckpointerCallback(lightning_package.Checkpoint):
             )
         if uncalled := _with_hooks([*trainer.callbacks, pl_module, trainer.datamodule]):
             _log.warning("not called, so what it adds is not saved: %s", ", ".join(uncalled))
+        if trainer.fast_dev_run:
+            return  # a few batches to find mistakes: they are no part of the run
         self.saver = Checkpointer(self._path, **self._settings)
         trees = _trees_of(trainer, pl_module)
         self.restored = self.saver.restore(partial=True, **{**trees, "lightning": None})
@@ -135,7 +138,7 @@ def _rest_of(trainer: Any) -> dict[str, Any]:
     """Returns what Lightning would put into a checkpoint beside weights and optimizers."""
     rest = {
         "epoch": trainer.current_epoch,
-        "fit_loop": trainer.fit_loop.state_dict(),
+        "fit_loop": with_epochs_counted(trainer.fit_loop.state_dict()),
         "callbacks": {
             one.state_key: state for one in trainer.callbacks if (state := one.state_dict())
         },

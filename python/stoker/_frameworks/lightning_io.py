@@ -12,6 +12,7 @@ from stoker._common.paths import path_text
 from stoker._common.torch import is_tensor
 from stoker._frameworks import lightning_package
 from stoker._frameworks.folder import new_folder, remove_folder
+from stoker._frameworks.lightning_loops import with_epochs_counted
 from stoker._native import CorruptError
 
 _WEIGHTS, _REST = "model", "lightning"  # the trees of a checkpoint
@@ -55,6 +56,9 @@ class CheckpointIO(lightning_package.CheckpointIO):
         trees: dict[str, Any] = {_REST: dict(checkpoint)}
         if "state_dict" in checkpoint:
             trees[_WEIGHTS] = trees[_REST].pop("state_dict")
+        loops = checkpoint.get("loops") or {}
+        if "fit_loop" in loops:
+            trees[_REST]["loops"] = {**loops, "fit_loop": with_epochs_counted(loops["fit_loop"])}
         step = int(checkpoint.get("global_step", 0))
         place = _local(path)
         if os.path.lexists(place):

@@ -65,6 +65,30 @@ def test_a_trainer_with_fsdp2_resumes_on_the_same_ranks_and_on_one(tmp_path: Pat
     assert len(run("trainer.py", folder, text=text)) == 60 - 25
 
 
+WAITING = """
+class Wait(lightning.Callback):
+    def on_train_batch_start(self, *_):
+        saves.saver.wait()
+
+
+trainer = lightning.Trainer(max_epochs=3, callbacks=[saves, Wait()],"""
+
+
+def test_the_end_of_an_epoch_is_not_lost_between_a_save_and_a_kill(tmp_path: Path) -> None:
+    """The callback saves after the last batch, and before the schedulers of epochs are called."""
+    pytest.importorskip("lightning")
+    text = programs()["lightning_fsdp.py"]
+    for old, new in (
+        ("every_n_train_steps=5", "every_n_train_steps=10"),
+        ("trainer = lightning.Trainer(max_epochs=6, callbacks=[saves],", WAITING),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    check_resumes("lightning_fsdp.py", tmp_path, ranks=1, kill_at=13, saved=10, text=text)
+    rest = (tmp_path / "run" / "record").read_text().splitlines()
+    assert len(rest) == 30 - 10
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_killed_program_resumes_with_the_parameters_of_an_unbroken_one(
     tmp_path: Path, name: str

@@ -6,6 +6,7 @@ resume is in test_frameworks_interop.py.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -228,6 +229,62 @@ def test_the_callback_passes_over_damage_and_saves_the_last_step(tmp_path: Path)
     assert again.restored == 8
     with stoker.Checkpointer(tmp_path) as saver:
         assert saver.latest == 12
+
+
+class Crashing(Model):
+    """Three batches of a Loader in an epoch; notes their first keys."""
+
+    shards = crash_at = None
+    seen: list[str]
+
+    def train_dataloader(self) -> Any:
+        """As docs/frameworks.md has it."""
+        return stoker.Loader(self.shards, batch_size=8, seed=3, fields={"x.npy": "float32"})
+
+    def training_step(self, batch: Any, _: int) -> Any:
+        """Raises in one of them."""
+        self.seen.append(batch["__key__"][0])
+        if len(self.seen) == self.crash_at:
+            raise RuntimeError("crash")
+        return self.layer(batch["x.npy"]).square().mean()
+
+
+@pytest.mark.parametrize("is_callback", [False, True])
+def test_crashes_after_a_resume_from_the_end_of_an_epoch_lose_no_epoch(
+    tmp_path: Path, is_callback: bool
+) -> None:
+    """Lightning then counts its epochs wrongly, until a checkpoint is saved."""
+    stoker.ingest(({"x": row.numpy()} for row in ROWS), tmp_path / "shards")
+    Crashing.shards = tmp_path / "shards"
+
+    def seen(folder: Path, crash_at: int = 0) -> list[str]:
+        if is_callback:
+            callback = saves.CheckpointerCallback(folder, every_n_train_steps=2)
+        else:
+            callback = lightning.callbacks.ModelCheckpoint(
+                dirpath=folder, every_n_train_steps=2, save_last=True
+            )
+        plugins = [] if is_callback else [saves.CheckpointIO()]
+        trainer = lightning.Trainer(callbacks=[callback], max_epochs=5, plugins=plugins, **QUIET)
+        model = Crashing()
+        model.seen, model.crash_at = [], crash_at
+        with pytest.raises(RuntimeError, match="crash") if crash_at else contextlib.nullcontext():
+            trainer.fit(model, ckpt_path=None if is_callback else "last")
+        return model.seen
+
+    whole = seen(tmp_path / "whole")
+    assert len(whole) == 15
+    for begin, crash_at in ((0, 7), (6, 3), (8, 5), (12, 1), (12, 0)):  # 6 and 12 end an epoch
+        wanted = whole[begin:]
+        assert seen(tmp_path / "run", crash_at) == (wanted[:crash_at] if crash_at else wanted)
+
+
+def test_a_few_batches_to_find_mistakes_are_no_part_of_the_run(tmp_path: Path) -> None:
+    callback = saves.CheckpointerCallback(tmp_path / "run", every_n_train_steps=1)
+    trainer = lightning.Trainer(callbacks=[callback], fast_dev_run=True, **QUIET)
+    trainer.fit(Model())
+    assert trainer.global_step == 1
+    assert names(tmp_path) == []
 
 
 class Counter(lightning.Callback):
