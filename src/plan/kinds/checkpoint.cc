@@ -128,8 +128,9 @@ const Kind& checkpoint_kind() {
             field("drives", &CheckpointInputs::drives, "Drives, or targets, written in parallel.")
                 .otherwise("1")
                 .in(Range::whole),
-            field("write_rate", &CheckpointInputs::write_rate, "Sustained write rate of one."),
-            field("read_rate", &CheckpointInputs::read_rate, "Read rate of one."),
+            field("write_rate", &CheckpointInputs::write_rate,
+                  "Sustained write rate of one drive."),
+            field("read_rate", &CheckpointInputs::read_rate, "Read rate of one drive."),
             field("links", &CheckpointInputs::links, "GPUs that copy to host memory in parallel.")
                 .otherwise("1")
                 .in(Range::whole),

@@ -99,7 +99,7 @@ Status compute(const IntervalInputs& in, Working& work) {
                             "between_failures) / 9) - stall",
                             young * (1 + std::sqrt(ratio) / 3 + ratio / 9) - stall)
                 : work.step("daly", "between_failures", mtbf,
-                            "Saving takes longer than a failure comes.");
+                            "A save takes more than twice the time between failures.");
   const Seconds best = work.step("best", "argmax(goodput)", model.best(),
                                  "Numerically, from the formula of goodput below.");
   std::vector<Plot::Line> marks;

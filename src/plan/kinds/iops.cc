@@ -8,7 +8,7 @@ namespace {
 Status compute(const IopsInputs& in, Working& work) {
   const PerSecond requests = work.step("iops", "rate / request", *in.rate / *in.request);
   const double depth = work.step("requests_at_once", "iops * latency", requests * *in.latency,
-                                 "Little's law: fewer under way, and the device waits.");
+                                 "Little's law: with fewer requests under way, the device waits.");
   if (in.read_iops)
     work.step("drives", "ceil(iops / read_iops)", round_up(requests / *in.read_iops));
   if (in.files.has_value() != in.metadata_rate.has_value())
@@ -41,13 +41,14 @@ const Kind& iops_kind() {
                 .required(),
             field("request", &IopsInputs::request, "Bytes of a request.").required(),
             field("latency", &IopsInputs::latency, "Latency of a request.").otherwise("100us"),
-            field("read_iops", &IopsInputs::read_iops, "Random reads of one drive."),
+            field("read_iops", &IopsInputs::read_iops,
+                  "Random reads that one drive performs: 900000/s."),
             field("files", &IopsInputs::files, "Single files that are read in an epoch."),
             field("file_operations", &IopsInputs::file_operations,
                   "Metadata operations for each: open, stat, close.")
                 .otherwise("3"),
             field("metadata_rate", &IopsInputs::metadata_rate,
-                  "Operations that the metadata servers do.")},
+                  "Metadata operations that the servers perform: 50000/s.")},
        .results = {"iops", "requests_at_once", "drives", "metadata_time"}},
       iops);
   return kind;

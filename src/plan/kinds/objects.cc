@@ -60,9 +60,11 @@ const Kind& objects_kind() {
             field("object", &ObjectsInputs::object, "Bytes of an object: a shard.").required(),
             field("request", &ObjectsInputs::request, "Bytes of a ranged read.").otherwise("8MiB"),
             field("rate", &ObjectsInputs::rate, "Rate that the training needs."),
-            field("epochs", &ObjectsInputs::epochs, "How often all is read.").otherwise("1"),
+            field("epochs", &ObjectsInputs::epochs, "How many times all of it is read.")
+                .otherwise("1"),
             field("request_rate", &ObjectsInputs::request_rate, "Rate of one request.").required(),
-            field("prefix_gets", &ObjectsInputs::prefix_gets, "Reads that one prefix serves.")
+            field("prefix_gets", &ObjectsInputs::prefix_gets,
+                  "Reads that one prefix of keys serves: 5500/s.")
                 .required(),
             field("get_price", &ObjectsInputs::get_price, "Price of 1,000 reads.")
                 .required()

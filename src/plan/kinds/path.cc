@@ -101,12 +101,16 @@ const Kind& path_kind() {
            {field("lanes", &PathInputs::lanes, "PCIe lanes of the GPU.")
                 .otherwise("16")
                 .in(Range::whole),
-            field("transfers", &PathInputs::transfers, "Transfers of a lane: 32e9/s.").required(),
-            field("payload_bits", &PathInputs::payload_bits, "Bits of data in a frame.").required(),
-            field("frame_bits", &PathInputs::frame_bits, "Bits of a frame.").required(),
+            field("transfers", &PathInputs::transfers, "Transfers of a lane, one bit each: 32e9/s.")
+                .required(),
+            field("payload_bits", &PathInputs::payload_bits,
+                  "Bits of data in a frame of the line code: 128.")
+                .required(),
+            field("frame_bits", &PathInputs::frame_bits, "Bits of such a frame: 130.").required(),
             field("storage_rate", &PathInputs::storage_rate, "Rate of the storage."),
             field("nic_rate", &PathInputs::nic_rate, "Rate of the NIC in bytes."),
-            field("fabric_rate", &PathInputs::fabric_rate, "This node's part of the fabric."),
+            field("fabric_rate", &PathInputs::fabric_rate,
+                  "Rate of this node's share of the fabric."),
             field("memory_rate", &PathInputs::memory_rate, "Bandwidth of host memory.")},
        .devices = {"pcie-5.0"},
        .results = {"pcie_rate", "direct_rate", "bounce_rate", "unoverlapped_rate"}},

@@ -16,7 +16,7 @@ Status compute(const PrefetchInputs& in, Working& work) {
     const Share part = work.step("part", "total / memory", Share{all / *in.memory});
     work.binds(part.of_one > 1
                    ? fmt::format("Memory: {} do not fit in {}.", say(all), say(*in.memory))
-                   : fmt::format("Nothing: {} of the memory.", say(part)));
+                   : fmt::format("Nothing: the batches take {} of the memory.", say(part)));
   } else {
     work.binds(fmt::format("The product: {:.0f} batches of {}.",
                            *in.depth * *in.workers * *in.processes, say(one)));

@@ -14,7 +14,7 @@ Status compute(const RuleInputs& in, Working& work) {
   if (in.read_rate)
     work.step("drives", "ceil(rule_rate / read_rate)", round_up(rule / *in.read_rate));
   if (!in.needed) {
-    work.binds("Nothing real: no sample and no step is in it.");
+    work.binds("Nothing real: the rule knows no sample size and no step time.");
     work.change("Compute the real need with `stoker plan read`, and give it as needed.");
     return {};
   }
@@ -39,8 +39,10 @@ const Kind& rule_kind() {
                     "--gpus 8 --from h100-sxm --needed 1.33GB/s --read-rate 7GB/s"},
        .fields = {field("flops", &RuleInputs::flops, "Rate of one GPU, dense.").required(),
                   field("gpus", &RuleInputs::gpus, "GPUs.").otherwise("1").in(Range::whole),
-                  field("read_rate", &RuleInputs::read_rate, "Read rate of one drive."),
-                  field("needed", &RuleInputs::needed, "What the training really reads.")},
+                  field("read_rate", &RuleInputs::read_rate,
+                        "Read rate of one drive, to count drives."),
+                  field("needed", &RuleInputs::needed,
+                        "Rate that the training really needs (plan read).")},
        .results = {"rule_rate", "drives", "drives_needed", "factor"}},
       rule);
   return kind;

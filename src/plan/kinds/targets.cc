@@ -80,7 +80,7 @@ const Kind& targets_kind() {
                   field("write_time", &TargetsInputs::write_time, "Time in which it is written."),
                   field("target_rate", &TargetsInputs::target_rate, "Rate of one target or drive.")
                       .required(),
-                  field("stored", &TargetsInputs::stored, "Bytes that have to fit."),
+                  field("stored", &TargetsInputs::stored, "Bytes to store."),
                   field("target_capacity", &TargetsInputs::target_capacity,
                         "Capacity of one target."),
                   field("dataset", &TargetsInputs::dataset, "Bytes of an epoch, for its time."),

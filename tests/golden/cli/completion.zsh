@@ -490,8 +490,8 @@ _stoker_plan_checkpoint() {
     '--bytes-per-parameter=[Bytes saved for a parameter, instead of precision and optimizer.]:SIZE:' \
     '--size=[Bytes of the checkpoint, if known.]:SIZE:' \
     '--drives=[Drives, or targets, written in parallel (default: 1).]:NUMBER:' \
-    '--write-rate=[Sustained write rate of one.]:RATE:' \
-    '--read-rate=[Read rate of one.]:RATE:' \
+    '--write-rate=[Sustained write rate of one drive.]:RATE:' \
+    '--read-rate=[Read rate of one drive.]:RATE:' \
     '--links=[GPUs that copy to host memory in parallel (default: 1).]:NUMBER:' \
     '--link-rate=[Rate of one GPU to host memory.]:RATE:' \
     '--interval=[Training time between two saves.]:TIME:' \
@@ -559,7 +559,7 @@ _stoker_plan_targets() {
     '--write-size=[Bytes of a checkpoint, instead.]:SIZE:' \
     '--write-time=[Time in which it is written.]:TIME:' \
     '--target-rate=[Rate of one target or drive.]:RATE:' \
-    '--stored=[Bytes that have to fit.]:SIZE:' \
+    '--stored=[Bytes to store.]:SIZE:' \
     '--target-capacity=[Capacity of one target.]:SIZE:' \
     '--dataset=[Bytes of an epoch, for its time.]:SIZE:' \
     '--target-price=[Price of one target.]:MONEY:' \
@@ -676,12 +676,12 @@ _stoker_plan_path() {
   _arguments \
     '(-h --help)'{-h,--help}'[Print this help message and exit]' \
     '--lanes=[PCIe lanes of the GPU (default: 16).]:NUMBER:' \
-    '--transfers=[Transfers of a lane: 32e9/s.]:FREQUENCY:' \
-    '--payload-bits=[Bits of data in a frame.]:NUMBER:' \
-    '--frame-bits=[Bits of a frame.]:NUMBER:' \
+    '--transfers=[Transfers of a lane, one bit each: 32e9/s.]:FREQUENCY:' \
+    '--payload-bits=[Bits of data in a frame of the line code: 128.]:NUMBER:' \
+    '--frame-bits=[Bits of such a frame: 130.]:NUMBER:' \
     '--storage-rate=[Rate of the storage.]:RATE:' \
     '--nic-rate=[Rate of the NIC in bytes.]:RATE:' \
-    '--fabric-rate=[This node'\''s part of the fabric.]:RATE:' \
+    '--fabric-rate=[Rate of this node'\''s share of the fabric.]:RATE:' \
     '--memory-rate=[Bandwidth of host memory.]:RATE:' \
     '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
     '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
@@ -695,9 +695,9 @@ _stoker_plan_objects() {
     '--object=[Bytes of an object: a shard.]:SIZE:' \
     '--request=[Bytes of a ranged read (default: 8MiB).]:SIZE:' \
     '--rate=[Rate that the training needs.]:RATE:' \
-    '--epochs=[How often all is read (default: 1).]:NUMBER:' \
+    '--epochs=[How many times all of it is read (default: 1).]:NUMBER:' \
     '--request-rate=[Rate of one request.]:RATE:' \
-    '--prefix-gets=[Reads that one prefix serves.]:FREQUENCY:' \
+    '--prefix-gets=[Reads that one prefix of keys serves: 5500/s.]:FREQUENCY:' \
     '--get-price=[Price of 1,000 reads.]:MONEY:' \
     '--put-price=[Price of 1,000 writes.]:MONEY:' \
     '--storage-price=[Price of bytes for a month: 0.023USD/GiB.]:MONEY/SIZE:' \
@@ -713,10 +713,10 @@ _stoker_plan_iops() {
     '--rate=[Rate that the training needs (plan read).]:RATE:' \
     '--request=[Bytes of a request.]:SIZE:' \
     '--latency=[Latency of a request (default: 100us).]:TIME:' \
-    '--read-iops=[Random reads of one drive.]:FREQUENCY:' \
+    '--read-iops=[Random reads that one drive performs: 900000/s.]:FREQUENCY:' \
     '--files=[Single files that are read in an epoch.]:NUMBER:' \
     '--file-operations=[Metadata operations for each: open, stat, close (default: 3).]:NUMBER:' \
-    '--metadata-rate=[Operations that the metadata servers do.]:FREQUENCY:' \
+    '--metadata-rate=[Metadata operations that the servers perform: 50000/s.]:FREQUENCY:' \
     '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
     '--measure=[Measure the storage of this directory for some seconds, and use its rates.]:TEXT:_files' \
     '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
@@ -742,8 +742,8 @@ _stoker_plan_rule() {
     '(-h --help)'{-h,--help}'[Print this help message and exit]' \
     '--flops=[Rate of one GPU, dense.]:FLOP/TIME:' \
     '--gpus=[GPUs (default: 1).]:NUMBER:' \
-    '--read-rate=[Read rate of one drive.]:RATE:' \
-    '--needed=[What the training really reads.]:RATE:' \
+    '--read-rate=[Read rate of one drive, to count drives.]:RATE:' \
+    '--needed=[Rate that the training really needs (plan read).]:RATE:' \
     '*--from=[Device of the catalogue whose values fill other options; may be repeated.]:TEXT:' \
     '--measure=[Measure the storage of this directory for some seconds, and use its rates.]:TEXT:_files' \
     '--catalogue=[File with devices of your own: they precede Stoker'\''s of the same name.]:TEXT:_files' \
