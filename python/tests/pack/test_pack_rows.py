@@ -194,6 +194,8 @@ def test_nulls_are_left_out_and_mds_says_which(tmp_path: Path) -> None:
     assert ds[6]["text"] == "text 6"
     with pytest.raises(ValueError, match=r"sample 4 \('row00005'\): .*no field \"text\""):
         pack(source, tmp_path / "mds", format="mds", where="label > 0", threads=1)
+    with pytest.raises(ValueError, match=r"sample 1 .*a field \"text\", which .* before it lack"):
+        pack(source, tmp_path / "first", format="mds", threads=1)
 
 
 def test_types_of_arrow_have_a_form(tmp_path: Path, arrow: Any) -> None:

@@ -41,6 +41,7 @@ def test_conditions_are_read(text: str, conditions: list[Condition]) -> None:
         ("label <", "COLUMN OPERATOR LITERAL"),
         ("10 < label", "is not COLUMN OPERATOR LITERAL"),
         ("'label' < 3", "is not COLUMN OPERATOR LITERAL"),
+        ("bild name == 3", "in double quotes if it is not one word"),
         ("label < 10 or x > 1", "joined by 'and', not or"),
         ("label < 10 and", "COLUMN OPERATOR LITERAL"),
         ("split == train", "train is not a literal"),

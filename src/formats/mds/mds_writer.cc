@@ -148,11 +148,18 @@ Status MdsWriter::encode(const SampleView& sample) {
     std::memcpy(scratch_.data() + length_at, &length, sizeof length);
     length_at += sizeof length;
   }
-  if (used != sample.fields.size()) {
-    return invalid(fmt::format("the sample has {} fields, {} of them have a column",
-                               sample.fields.size(), used));
-  }
-  return {};
+  return used == sample.fields.size() ? Status() : refuse_new_field(sample);
+}
+
+Status MdsWriter::refuse_new_field(const SampleView& sample) const {
+  for (const FieldView& field : sample.fields)
+    if (std::ranges::find(shard_.config.columns, field.name, &MdsColumn::name) ==
+        shard_.config.columns.end())
+      return invalid(
+          fmt::format("the sample has a field {}, which the samples before it lack; the samples of "
+                      "an MDS dataset have the same fields: write tar or tfrecord instead",
+                      quote_for_message(field.name)));
+  return invalid("the sample has a field twice");
 }
 
 Status MdsWriter::append(const SampleView& sample) {

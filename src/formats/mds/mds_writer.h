@@ -68,6 +68,8 @@ class MdsWriter final : public ShardWriter {
   void forget_columns();
   /// Encodes into scratch_. Sets the columns if they are not set yet.
   Status encode(const SampleView& sample);
+  /// Names the field that has no column.
+  Status refuse_new_field(const SampleView& sample) const;
   std::vector<std::byte> make_header() const;
   Status write_file(std::span<const std::byte> header);
 

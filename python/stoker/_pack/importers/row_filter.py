@@ -83,7 +83,8 @@ def parse_row_filter(text: str) -> list[Condition]:
         if not is_name or operator_kind != "operator":
             raise ValueError(
                 f"where {text!r}: {name} {operator} {literal} is not COLUMN OPERATOR "
-                "LITERAL, as in 'label < 10'"
+                "LITERAL, as in 'label < 10'; put the name of a column in double quotes if it "
+                "is not one word"
             )
         try:
             value = _literal(kind, literal)
