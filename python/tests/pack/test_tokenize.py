@@ -164,7 +164,7 @@ def test_bad_text_is_corrupt_and_a_mark_at_its_begin_is_none(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"eod": None}, "eod: name the token"),
+        ({"eod": None}, r"eod \(--eod\) is missing"),
         ({"eod": 202}, "eod 202: no token of this vocabulary, which has 202"),
         ({"eod": -1}, "eod -1: no token"),
         ({"format": "tar"}, "a tokenizer makes tokens, not tar"),

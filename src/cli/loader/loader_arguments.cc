@@ -89,7 +89,7 @@ Status check_full_batch(const std::string& name, const LoaderRequest& request) {
   const std::uint64_t count = request.parts.front().selected_count();
   if (tail_of(request) != Tail::drop || count >= batch) return {};
   return misuse(
-      fmt::format("{}: {} do not fill one batch of {}, and --tail drop leaves out what "
+      fmt::format("{}: {} cannot fill one batch of {}, and --tail drop leaves out what "
                   "fills none; give a --batch-size of at most {}, or --tail keep",
                   name, counted(count, "sample"), batch,
                   std::max<std::uint64_t>(1, count / request.world_size)));

@@ -16,7 +16,7 @@ using Keys = std::vector<std::string>;
 TEST_F(StreamCliTest, a_batch_that_is_too_large_is_refused_in_the_words_of_the_command) {
   const Ran ran = stream({"--batch-size", "1000"});
   EXPECT_EQ(ran.exit_code, 2);
-  EXPECT_TRUE(is_one_line_with(ran.err, {"60 samples do not fill one batch of 1000",
+  EXPECT_TRUE(is_one_line_with(ran.err, {"60 samples cannot fill one batch of 1000",
                                          "--batch-size of at most 60", "--tail keep"}))
       << ran.err;
   EXPECT_EQ(ran.err.find("tail="), std::string::npos) << ran.err;

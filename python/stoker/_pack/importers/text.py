@@ -77,7 +77,7 @@ class TokenRows(RowInput):
         vocabulary = self._tokenizer.get_vocab(with_added_tokens=True)
         self._entries = max(len(vocabulary), 1 + max(vocabulary.values(), default=-1))
         if eod is None:
-            raise ValueError("eod: name the token that ends a document, by its number")
+            raise ValueError("eod (--eod) is missing: the number of the token that ends a document")
         if not 0 <= eod < self._entries or self._tokenizer.id_to_token(eod) is None:
             raise ValueError(f"eod {eod}: no token of this vocabulary, which has {self._entries}")
         self._eod = eod
