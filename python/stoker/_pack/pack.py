@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import warnings
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from stoker import _native
@@ -129,7 +130,7 @@ def pack(
         if importer == "text" and kind == "jsonl":
             options["is_jsonl"] = True
         return _pack_rows.pack_rows(importer, source, directory, options, plan)
-    if options:
+    if options and Path(source).exists():  # else: the error that says so, from below
         raise ValueError(f"{next(iter(options))}: these files have no such option")
     _native.check_apart(source, directory)
     number, count = task or (0, 1)

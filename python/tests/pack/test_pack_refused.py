@@ -98,3 +98,12 @@ def test_an_argument_that_is_misspelled_is_told_what_may_be_meant(tmp_path: Path
         with pytest.raises(TypeError, match=message):
             stoker.pack(tmp_path / "a.jsonl", tmp_path / "out", **misspelled)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_source_that_is_missing_is_told_whatever_the_options(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"n": 1}\n')
+    with pytest.raises(ValueError, match="columns: these files have no such option"):
+        stoker.pack(tmp_path / "a.jsonl", tmp_path / "out", columns=["n"])
+    with pytest.raises(FileNotFoundError, match="rows"):
+        stoker.pack(tmp_path / "rows", tmp_path / "out", columns=["n"])
+    assert not (tmp_path / "out").exists()

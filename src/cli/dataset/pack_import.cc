@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -90,7 +92,9 @@ Result<std::string> python_kind_of(const std::string& source, const std::string&
   std::string given = arguments.lines ? "--lines" : "";
   for (const auto& [name, value] : named(arguments))
     if (!value.empty()) given = name;
-  if (!given.empty())
+  std::error_code unknown;
+  const bool is_missing = !std::filesystem::exists(source, unknown) && !unknown;
+  if (!given.empty() && !is_missing)  // opening it says that it is missing
     return Status(Code::invalid_argument,
                   fmt::format("{} has no meaning here: {} is packed as {}", given, source,
                               kind.empty() ? "files, JSONL or arrays" : kind));

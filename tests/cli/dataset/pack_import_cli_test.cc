@@ -100,6 +100,14 @@ TEST(PackImportCliTest, misuse_is_said_before_python_starts) {
   }
 }
 
+TEST(PackImportCliTest, a_source_that_is_missing_is_told_whatever_the_options) {
+  const TempDir dir;
+  const std::string missing = dir.file("rows.parket");
+  const Ran ran = pack_with(dir, {missing, dir.file("dst"), "--columns", "a"});
+  EXPECT_EQ(ran.exit_code, 1);
+  EXPECT_TRUE(is_one_line_with(ran.err, {missing, "No such file or directory"})) << ran.err;
+}
+
 TEST(PackImportCliTest, without_python_or_its_package_one_line_says_what_to_do) {
   const TempDir dir;
   write_text(dir.file("a.parquet"), "PAR1");
