@@ -35,8 +35,16 @@ LISTED = [
     for line in (HERE / "versions" / "peers.txt").read_text().splitlines()
     if line and not line.startswith("#")
 ]
-FRAMEWORKS = [peer for peer in LISTED if peer.startswith(("lightning==", "accelerate=="))]
-WRITERS = [peer for peer in LISTED if peer not in FRAMEWORKS]
+# Those that are no format of files with keys: their tests, as they are, with pytest's options.
+TESTS = {
+    "accelerate": ["test_lightning_interop.py", "-k", "accelerate"],
+    "lightning": ["test_lightning_interop.py", "-k", "not accelerate"],
+    "megatron-core": ["test_tokens_interop.py"],
+    "peft": ["frameworks/test_from_pretrained_interop.py"],
+    "transformers": ["frameworks/test_from_pretrained_interop.py"],
+}
+TESTED = [peer for peer in LISTED if peer.partition("==")[0] in TESTS]
+WRITERS = [peer for peer in LISTED if peer not in TESTED]
 NEWEST = sorted({line.split("==")[0] for line in WRITERS})
 READERS = [peer for peer in WRITERS if not peer.startswith("litdata")]  # whose chunks we only read
 
@@ -162,13 +170,11 @@ def test_each_version_of_a_peer_reads_what_we_write(tmp_path: Path, peer: str) -
     assert lines_of("read.py", peer, path) == expected
 
 
-@pytest.mark.parametrize("peer", FRAMEWORKS)
-def test_each_version_of_a_framework_drives_a_loader(peer: str) -> None:
+@pytest.mark.parametrize("peer", TESTED)
+def test_each_version_of_other_peers_passes_their_tests(peer: str) -> None:
+    file, *chosen = TESTS[peer.partition("==")[0]]
     options = ["-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", HERE]
     path = os.environ.get("PYTHONPATH", "")
-    chosen = ["-k", "accelerate"] if peer.startswith("accelerate") else []
-    text = with_version(
-        peer, "-m", "pytest", *options, *chosen, HERE / "test_lightning_interop.py", path=path
-    )
+    text = with_version(peer, "-m", "pytest", *options, *chosen, HERE / file, path=path)
     assert " passed" in text
     assert "skipped" not in text

@@ -19,7 +19,10 @@ Samples = Iterator[dict[str, Any]]
 def read_mds(path: Path) -> Samples:
     import streaming
 
-    yield from streaming.StreamingDataset(local=str(path), shuffle=False, batch_size=1)
+    # Some versions divide an epoch among 64 nodes, and repeat samples where there are fewer.
+    yield from streaming.StreamingDataset(
+        local=str(path), shuffle=False, batch_size=1, num_canonical_nodes=1
+    )
 
 
 def read_tar(path: Path) -> Samples:
@@ -34,7 +37,12 @@ def read_tfrecord(path: Path) -> Samples:
     from tfrecord.reader import example_loader
 
     for shard in sorted(path.glob("*.tfrecord")):
-        yield from example_loader(str(shard), None)
+        for sample in example_loader(str(shard), None):
+            # Old versions show bytes as an array of uint8, which no feature of numbers is.
+            yield {
+                name: value.tobytes() if getattr(value, "dtype", None) == "uint8" else value
+                for name, value in sample.items()
+            }
 
 
 def read_safetensors(path: Path) -> Samples:
