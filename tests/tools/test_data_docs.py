@@ -57,6 +57,9 @@ def test_every_block_about_files_and_shards_runs(tmp_path: Path) -> None:
         for number in range(1, 6):
             image = tmp_path / "images" / kind / f"{number:04}.jpg"
             image.write_bytes(image_of(kind, number))
+        for split in ("train", "val"):
+            (tmp_path / "photos" / split / kind).mkdir(parents=True)
+            (tmp_path / "photos" / split / kind / "1.jpg").write_bytes(image_of(kind, 1))
     output = run_blocks(PAGE.read_text().partition(IMPORTS)[0], tmp_path)
     assert (tmp_path / "first.jpg").read_bytes() == image_of("cat", 1)
     assert "10 samples in 3 shards (tar)" in output

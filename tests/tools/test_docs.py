@@ -54,12 +54,19 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
     assert [str(page.relative_to(ROOT)) for page in sorted(missing)] == []
 
 
+# How code begins that is not marked as code.
+SHOWN_AS_TEXT = r"\s*((\$ )?(stoker|make|import|from|with) |\w+ = )"
+
+
 def test_every_block_of_code_is_run_by_a_test() -> None:
     """Whoever adds a page, or the first block of a language to one, has to add what runs it."""
     run_by = {
         "README.md": ("test_command_docs.py", {"sh", "python"}),
         "docs/cache.md": ("test_command_docs.py", {"sh", "python"}),
-        "docs/checkpoint-commands.md": ("test_command_docs.py", {"sh"}),
+        "docs/checkpoint-commands.md": (
+            "test_command_docs.py, test_torch_files.py",
+            {"sh", "python"},
+        ),
         "docs/checkpoints.md": ("test_checkpoint_docs.py", {"python"}),
         "docs/cpp.md": ("docs.cpp_page_runs in tests/api, tests/install", {"cpp", "cmake"}),
         "docs/data.md": ("test_data_docs.py", {"sh", "python"}),
@@ -77,12 +84,13 @@ def test_every_block_of_code_is_run_by_a_test() -> None:
     }
     found = {}
     for page in PAGES:
-        blocks = re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+        fence = r"^ *```(\w*)\n(.*?)^ *```"  # in lists, blocks are indented
+        blocks = re.findall(fence, page.read_text(), re.DOTALL | re.MULTILINE)
         languages = {language for language, _ in blocks} - {"", "text", "json"}
         if languages:
             found[str(page.relative_to(ROOT))] = languages
         plain = [code for language, code in blocks if language in ("", "text")]
-        assert [code for code in plain if re.match(r"(\$ )?(stoker|make|import) ", code)] == []
+        assert [code for code in plain if re.match(SHOWN_AS_TEXT, code)] == []
     assert found == {name: languages for name, (_, languages) in run_by.items()}
 
 

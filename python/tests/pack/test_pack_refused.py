@@ -86,7 +86,7 @@ def test_an_unfinished_pack_is_called_that(
 
 def test_text_is_refused_with_the_option_that_it_needs(tmp_path: Path) -> None:
     (tmp_path / "corpus.txt").write_text("some text")
-    with pytest.raises(ValueError, match="Text needs a tokenizer: --tokenizer FILE"):
+    with pytest.raises(ValueError, match="Text needs --tokenizer FILE"):
         stoker.pack(tmp_path / "corpus.txt", tmp_path / "out")
 
 

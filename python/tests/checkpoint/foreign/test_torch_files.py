@@ -7,9 +7,11 @@ import hashlib
 import json
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
+import textwrap
 import warnings
 from collections import OrderedDict
 from pathlib import Path
@@ -22,6 +24,8 @@ import stoker
 from stoker._commands.torch import main
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch")
+
+COMMANDS_PAGE = Path(__file__).parents[4] / "docs" / "checkpoint-commands.md"
 
 
 def a_state() -> dict[str, Any]:
@@ -180,23 +184,26 @@ def test_a_distributed_checkpoint_comes_back_to_the_bit(tmp_path: Path) -> None:
 
 
 def test_a_trusted_file_that_is_refused_can_be_saved_from_python(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """With the program of docs/checkpoint-commands.md."""
     state = {
         "model": {"w": torch.ones(2)},
         "best": np.float64(0.5),
         "arguments": argparse.Namespace(lr=0.1),
         "numpy": np.random.get_state(),
     }
-    torch.save(state, tmp_path / "mine.pt")
-    assert run_import(tmp_path / "run", tmp_path / "mine.pt") == 1
+    torch.save(state, tmp_path / "old.pt")
+    assert run_import(tmp_path / "run", tmp_path / "old.pt") == 1
     line = capsys.readouterr().err
     assert "torch.load(path, weights_only=False), and save what it has: saver.save(step, " in line
-    with stoker.Checkpointer(tmp_path / "run") as saver:
-        saver.save(7, **torch.load(tmp_path / "mine.pt", weights_only=False))
+    monkeypatch.chdir(tmp_path)
+    [program] = re.findall(r"```python\n(.*?)```", COMMANDS_PAGE.read_text(), re.DOTALL)
+    exec(textwrap.dedent(program), {"stoker": stoker, "torch": torch})
+    with stoker.Checkpointer("run/checkpoints") as saver:
         model = {"w": torch.zeros(2)}
         done = saver.restore(model=model, best=None, arguments=None, numpy=None)
-    assert done == 7
+    assert done == 40000
     assert model["w"].tolist() == [1, 1]
     assert done.trees["best"] == 0.5
     assert done.trees["arguments"] == argparse.Namespace(lr=0.1)
