@@ -6,6 +6,13 @@
 #include <utility>
 
 namespace stoker {
+namespace {
+
+/// The driver cannot wait for a time. Several chunks are copied in less than the pause, and more
+/// are in flight.
+constexpr auto kPause = std::chrono::microseconds(50);
+
+}  // namespace
 
 // The results of calls that give something back are ignored: they return the error of earlier work,
 // which was reported where somebody waited for that work.
@@ -74,6 +81,14 @@ OwnedCudaStream::~OwnedCudaStream() {
   static_cast<void>(device_->driver().stream_destroy(stream_));
 }
 
+bool OwnedCudaStream::await_until(Deadline deadline) const {
+  while (device_->driver().stream_query(stream_) == kCudaNotReady) {
+    if (Clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(kPause);
+  }
+  return true;
+}
+
 Result<std::unique_ptr<OwnedCudaEvent>> OwnedCudaEvent::make(
     std::shared_ptr<const CudaDevice> device) {
   const CudaScope scope(*device);
@@ -105,18 +120,18 @@ Status OwnedCudaEvent::synchronize() const {
   return driver.check(driver.event_synchronize(event_), "cuEventSynchronize");
 }
 
+Status device_is_late(const CudaDevice& device) {
+  return Status(Code::unavailable, "the deadline passed while device " +
+                                       std::to_string(device.ordinal()) +
+                                       " was copying: it does not answer, or has much to do");
+}
+
 Status OwnedCudaEvent::synchronize_until(Deadline deadline) const {
   if (deadline == Deadline::max()) return synchronize();
-  // The driver cannot wait for a time. Several chunks are copied in less than the pause, and more
-  // are in flight.
-  constexpr auto kPause = std::chrono::microseconds(50);
   for (;;) {
     STOKER_ASSIGN(const bool is_over, is_done());
     if (is_over) return {};
-    if (Clock::now() >= deadline)
-      return Status(Code::unavailable, "the deadline passed while device " +
-                                           std::to_string(device_->ordinal()) +
-                                           " was copying: it does not answer, or has much to do");
+    if (Clock::now() >= deadline) return device_is_late(*device_);
     std::this_thread::sleep_for(kPause);
   }
 }

@@ -73,6 +73,10 @@ class OwnedCudaStream {
 
   CudaStream get() const noexcept { return stream_; }
 
+  /// Waits until it has nothing to do any more, or has failed. Returns false if `deadline` passes
+  /// first. Needs a CudaScope of the device.
+  bool await_until(Deadline deadline) const;
+
  private:
   OwnedCudaStream(std::shared_ptr<const CudaDevice> device, CudaStream stream)
       : device_(std::move(device)), stream_(stream) {}
@@ -80,6 +84,9 @@ class OwnedCudaStream {
   const CudaStream stream_;
   const ForkGuard guard_;
 };
+
+/// The failure of what has waited for the device until a deadline.
+Status device_is_late(const CudaDevice& device);
 
 /// An event without a time, for which a thread waits without spinning.
 ///

@@ -57,6 +57,7 @@ void find_all(Loader& loader, CudaDriver& driver) {
   loader.find(driver.stream_destroy, "cuStreamDestroy", 4000);
   loader.find(driver.stream_wait_event, "cuStreamWaitEvent", 3020);
   loader.find(driver.stream_synchronize, "cuStreamSynchronize", 2000);
+  loader.find(driver.stream_query, "cuStreamQuery", 2000);
   loader.find(driver.stream_is_capturing, "cuStreamIsCapturing", 10000);
   loader.find(driver.event_create, "cuEventCreate", 2000);
   loader.find(driver.event_destroy, "cuEventDestroy", 4000);

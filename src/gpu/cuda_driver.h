@@ -71,6 +71,7 @@ struct CudaDriver {
   std::function<CudaResult(CudaStream stream)> stream_destroy;
   std::function<CudaResult(CudaStream stream, CudaEvent event, unsigned flags)> stream_wait_event;
   std::function<CudaResult(CudaStream stream)> stream_synchronize;
+  std::function<CudaResult(CudaStream stream)> stream_query;
   std::function<CudaResult(CudaStream stream, int* status)> stream_is_capturing;
 
   std::function<CudaResult(CudaEvent* event, unsigned flags)> event_create;

@@ -30,6 +30,7 @@ class PinnedMemory::PinnedArena final : public Arena {
   }
 
   std::span<std::byte> bytes() const noexcept override { return memory_->bytes(); }
+  bool is_registered() const noexcept { return device_ != nullptr; }
 
   Status register_with(const std::shared_ptr<const CudaDevice>& device) {
     if (std::exchange(was_tried_, true)) return {};
@@ -77,14 +78,15 @@ void PinnedMemory::forget(const std::byte* first) {
   arenas_.erase(first);
 }
 
-void PinnedMemory::pin(std::span<const std::byte> memory,
+bool PinnedMemory::pin(std::span<const std::byte> memory,
                        const std::shared_ptr<const CudaDevice>& device) {
   PinnedArena* const arena = find(memory.data());
-  if (arena == nullptr) return;
+  if (arena == nullptr) return false;
   Status failed = arena->register_with(device);
-  if (failed.ok()) return;
+  if (failed.ok()) return arena->is_registered();
   MutexLock lock(mutex_);
   failure_ = std::move(failed);
+  return false;
 }
 
 Status PinnedMemory::failure() const {

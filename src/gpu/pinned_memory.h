@@ -29,9 +29,9 @@ class PinnedMemory : public std::enable_shared_from_this<PinnedMemory> {
 
   /// Registers the arena that contains `memory` with the driver, with `device` current, unless it
   /// was tried before, and keeps it from forked children, whose writes would move the parent's
-  /// pages away from the device. If it cannot be registered, copies still work, but slower;
-  /// failure() then has the reason.
-  void pin(std::span<const std::byte> memory, const std::shared_ptr<const CudaDevice>& device);
+  /// pages away from the device. Returns whether it is registered. If not, copies still work, but
+  /// slower, and each call waits for its copy; failure() then has the reason.
+  bool pin(std::span<const std::byte> memory, const std::shared_ptr<const CudaDevice>& device);
 
   /// Returns why an arena could not be registered; OK if none was refused.
   Status failure() const;

@@ -49,9 +49,10 @@ int current_device() {
 
 /// Whether destructors, or what ends something after a failure, make this call.
 bool is_of_destructors(std::string_view call) {
-  constexpr std::array<std::string_view, 8> kCalls = {
-      "primary_ctx_release", "ctx_push_current", "stream_destroy",      "stream_synchronize",
-      "event_destroy",       "mem_free",         "mem_host_unregister", "module_unload"};
+  constexpr std::array<std::string_view, 9> kCalls = {
+      "primary_ctx_release", "ctx_push_current", "stream_destroy", "stream_synchronize",
+      "stream_query",        "event_destroy",    "mem_free",       "mem_host_unregister",
+      "module_unload"};
   return std::ranges::find(kCalls, call) != kCalls.end();
 }
 
@@ -301,6 +302,18 @@ void set_streams(CudaDriver& table, State& s) {
     queue->synchronize();
     return s.has_broken() ? kLaunchFailed : kCudaSuccess;
   });
+  set(table.stream_query, s, "stream_query", [&s](bool, CudaStream stream) {
+    if (s.spoils_a_capture()) return kCaptureUnsupported;
+    FakeStream* const queue = s.find(stream);
+    if (queue == nullptr) return kInvalidHandle;
+    if (!queue->is_idle()) return kNotReady;
+    return s.has_broken() ? kLaunchFailed : kCudaSuccess;
+  });
+  // As with events below, what was not ready does not count.
+  table.stream_query = [&s, counted = table.stream_query](CudaStream stream) {
+    FakeStream* const queue = s.find(stream);
+    return queue == nullptr || queue->is_idle() || s.has_broken() ? counted(stream) : kNotReady;
+  };
   set(table.stream_is_capturing, s, "stream_is_capturing",
       [&s](bool, CudaStream stream, int* status) {
         MutexLock lock(s.mutex);

@@ -38,6 +38,7 @@ const std::map<std::string_view, void*>& functions() {
       STOKER_ENTRY("cuStreamDestroy", stream_destroy),
       STOKER_ENTRY("cuStreamWaitEvent", stream_wait_event),
       STOKER_ENTRY("cuStreamSynchronize", stream_synchronize),
+      STOKER_ENTRY("cuStreamQuery", stream_query),
       STOKER_ENTRY("cuStreamIsCapturing", stream_is_capturing),
       STOKER_ENTRY("cuEventCreate", event_create),
       STOKER_ENTRY("cuEventDestroy", event_destroy),

@@ -56,6 +56,10 @@ class FakeStream {
     }
     changed_.notify_all();
   }
+  bool is_idle() {
+    MutexLock lock(mutex_);
+    return pending_ == 0;
+  }
   void synchronize() {
     MutexLock lock(mutex_);
     while (pending_ > 0) changed_.wait(mutex_);

@@ -140,7 +140,7 @@ Status ChunkFiller::fill_all(std::size_t thread_count) {
   work_together(std::min(thread_count, layout_.chunks.size()), [&] {
     Status status = no_memory_;
     {
-      AwaitLanes unless_all_ended(lanes_);
+      AwaitLanes unless_all_ended(lanes_, deadline_, &is_late_);
       try {
         std::deque<InFlight> in_flight;
         status = work(in_flight);
@@ -158,7 +158,7 @@ Status ChunkFiller::fill_now(std::size_t thread_count) {
   Mutex mutex;
   Status failure;
   work_together(std::min(thread_count, layout_.chunks.size()), [&] {
-    AwaitLanes unless_all_ended(lanes_);
+    AwaitLanes unless_all_ended(lanes_, deadline_, &is_late_);
     Status status;
     try {
       std::deque<InFlight> in_flight;

@@ -1,7 +1,10 @@
 #include "checkpoint/device/device_copier.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <map>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -204,10 +207,11 @@ Status DeviceCopier::prepare_host_copies(std::span<const TensorSource> sources,
                                          const Staging& staging) const {
   for (const auto& [device, lane] : lanes_) {
     if (std::ranges::find(sources, lane.get(), &TensorSource::lane) == sources.end()) continue;
-    options_.memory->pin(staging.memory(), lane->device());
+    const bool is_pinned = options_.memory->pin(staging.memory(), lane->device());
     const CudaScope scope(*lane->device());
     STOKER_TRY(scope.status());
     STOKER_TRY(follow_callers(*lane, lane->to_host()));
+    if (!is_pinned) STOKER_TRY(lane->await_work(deadline_));
   }
   return {};
 }
@@ -364,9 +368,8 @@ Result<CopyRest> DeviceCopier::begin_copy(const CheckpointLayout& layout,
   if (std::ranges::none_of(snapshot->sources, is_in_it))
     return copy_in_time(layout, tensors, staging);
   for (const auto& [device, lane] : lanes_) snapshot->lanes.push_back(lane.get());
-  AwaitLanes unless_begun(snapshot->lanes);  // nothing reads the tensors any more
+  std::atomic<bool> is_late = false;
   // What does not fit: its copies to the host run beside those on the device.
-  bool is_late = false;
   const auto begin = [&]() -> Status {
     STOKER_TRY(take(layout, tensors, *snapshot));
     if (staging.is_ring()) return {};
@@ -375,20 +378,27 @@ Result<CopyRest> DeviceCopier::begin_copy(const CheckpointLayout& layout,
       STOKER_TRY(prepare_host_copies(snapshot->sources, staging));
     ChunkFiller filler(layout, tensors, snapshot->sources, staging, deadline_);
     Status filled = filler.fill_now(threads_for(tensors));
-    is_late = filler.is_late();
+    is_late = is_late || filler.is_late();
     return filled;
   };
-  const Status begun = begin();
-  if (is_late) {
-    unless_begun.dismiss();
-    return end_late(snapshot, begun, staging);
+  Status begun = Status::from_errno(ENOMEM, "copy a checkpoint on its device", "");
+  {
+    AwaitLanes unless_begun(snapshot->lanes, deadline_,
+                            &is_late);  // nothing reads the tensors then
+    try {
+      begun = begin();
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): `begun` says so
+    }
+    if (begun.ok() || is_late) unless_begun.dismiss();
   }
+  if (is_late) return end_late(snapshot, begun, staging);
   STOKER_TRY(begun);
+  AwaitLanes unless_left(snapshot->lanes);
   CopyRest rest = [this, &layout, tensors, &staging, snapshot] {
     const bool is_whole = !snapshot->tensors.empty();
     return drain(layout, is_whole ? snapshot->tensors : tensors, staging, *snapshot);
   };
-  unless_begun.dismiss();
+  unless_left.dismiss();
   return rest;
 }
 

@@ -24,19 +24,20 @@ class Hasher {
     const CudaScope scope(*one.lane->device());
     STOKER_TRY(scope.status());
     // The memory must not be used again before the copies into it have ended.
-    AwaitLanes unless_all_ended({&one.lane, 1});
-    const Result<Digest128> digest = hash_pieces(one);
-    if (digest.ok() || is_late_) unless_all_ended.dismiss();
+    AwaitLanes unless_all_ended({&one.lane, 1}, deadline_, &is_late_);
+    Result<Digest128> digest = hash_pieces(one);
+    if (digest.ok() || is_late()) unless_all_ended.dismiss();
     return digest;
   }
 
   /// Whether hash() has failed at the deadline: the device may still write to the memory.
-  bool is_late() const noexcept { return is_late_; }
+  bool is_late() const noexcept { return is_late_.load(std::memory_order_relaxed); }
 
  private:
   Status await(const OwnedCudaEvent& event) {
     const Status status = event.synchronize_until(deadline_);
-    is_late_ = status.code() == Code::unavailable && Clock::now() >= deadline_;
+    if (status.code() == Code::unavailable && Clock::now() >= deadline_)
+      is_late_.store(true, std::memory_order_relaxed);
     return status;
   }
 
@@ -73,7 +74,7 @@ class Hasher {
 
   const std::span<std::byte> memory_;
   const Deadline deadline_;
-  bool is_late_ = false;
+  std::atomic<bool> is_late_ = false;  // relaxed: used by one thread
 };
 
 }  // namespace
@@ -98,10 +99,16 @@ Result<std::vector<Digest128>> DeviceDigests::hash(std::span<const DeviceTensor>
   if (arena_ == nullptr) {
     STOKER_ASSIGN(arena_, memory_->maker()(2 * kPieceBytes * thread_count_));
   }
-  memory_->pin(arena_->bytes(), tensors.front().lane->device());
+  const bool is_pinned = memory_->pin(arena_->bytes(), tensors.front().lane->device());
   std::vector<DeviceLane*> lanes;
   for (const DeviceTensor& one : tensors)
     if (std::ranges::find(lanes, one.lane) == lanes.end()) lanes.push_back(one.lane);
+  for (const DeviceLane* const lane : lanes) {
+    if (is_pinned) break;
+    const CudaScope scope(*lane->device());
+    STOKER_TRY(scope.status());
+    STOKER_TRY(lane->await_work(deadline));
+  }
   std::vector<Status> failures(tensors.size());
   const Status no_memory = Status::from_errno(ENOMEM, "hash the tensors of a checkpoint", "");
   std::atomic<std::size_t> next = 0;  // relaxed: counters
@@ -121,6 +128,7 @@ Result<std::vector<Digest128>> DeviceDigests::hash(std::span<const DeviceTensor>
         }
         found[i] = *digest;
       } catch (const std::bad_alloc&) {
+        if (hasher.is_late()) is_late.store(true, std::memory_order_relaxed);
         failures[i] = no_memory;
         return;
       }

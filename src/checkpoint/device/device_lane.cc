@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <list>
 #include <new>
 #include <utility>
 
@@ -25,6 +26,22 @@ std::size_t small_run(std::span<const DeviceCopy> copies) {
     ++count;
   }
   return count;
+}
+
+/// What a device may still use.
+struct Kept {
+  std::unique_ptr<OwnedCudaStream> to_host;
+  std::unique_ptr<OwnedCudaStream> on_device;
+  std::unique_ptr<CudaGather> gather;
+};
+
+/// Keeps it until the process ends: destroying it would wait for the device. In a list, so that
+/// leak checkers do not report it.
+void keep(Kept lane) noexcept {
+  static Mutex mutex;
+  static auto* const kept = new std::list<Kept>();  // NOLINT: no memory left ends the program
+  const MutexLock lock(mutex);
+  kept->push_back(std::move(lane));
 }
 
 CudaPointer as_pointer(const std::byte* address) {
@@ -84,6 +101,15 @@ Status DeviceLane::gather_failure() const {
 }
 
 DeviceLane::~DeviceLane() {
+  if (guard_.is_here() && to_host_ != nullptr && on_device_ != nullptr &&
+      !await_until(Clock::now())) {
+    // A failed save has left the streams waiting for one of the caller's, and nothing of ours
+    // behind that. The scratch memory is not freed either.
+    keep({.to_host = std::move(to_host_),
+          .on_device = std::move(on_device_),
+          .gather = std::move(gather_)});
+    return;
+  }
   on_device_ = nullptr;  // both wait for their work
   to_host_ = nullptr;
   if (scratch_ == 0 || !guard_.is_here()) return;
@@ -140,6 +166,11 @@ Status DeviceLane::enqueue_on_device(std::span<const DeviceCopy> copies) {
   return {};
 }
 
+Status DeviceLane::await_work(Deadline deadline) const {
+  if (to_host_->await_until(deadline)) return {};
+  return device_is_late(*device_);
+}
+
 void DeviceLane::await() const noexcept {
   try {
     const CudaScope scope(*device_);
@@ -147,6 +178,20 @@ void DeviceLane::await() const noexcept {
     static_cast<void>(device_->driver().stream_synchronize(to_host_->get()));
     static_cast<void>(device_->driver().stream_synchronize(on_device_->get()));
   } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): for a message
+  }
+}
+
+bool DeviceLane::await_until(Deadline deadline) const noexcept {
+  if (deadline == Deadline::max()) {
+    await();
+    return true;
+  }
+  try {
+    const CudaScope scope(*device_);
+    if (!scope.status().ok()) return true;
+    return to_host_->await_until(deadline) && on_device_->await_until(deadline);
+  } catch (const std::bad_alloc&) {  // for a message: it is not known
+    return false;
   }
 }
 

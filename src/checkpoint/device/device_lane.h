@@ -1,11 +1,13 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "gpu/cuda_device.h"
 #include "gpu/event_pool.h"
@@ -51,9 +53,15 @@ class DeviceLane {
   /// Enqueues copies to memory of the device on on_device().
   Status enqueue_on_device(std::span<const DeviceCopy> copies);
 
+  /// Waits for what to_host() has been given: copies to memory that is not pinned do, and without a
+  /// deadline. `unavailable` if it passes first.
+  Status await_work(Deadline deadline) const;
+
   /// Waits for both streams: afterwards they neither read tensors nor write to memory. Their errors
   /// are known already.
   void await() const noexcept;
+  /// The same, until the deadline. Returns whether it is so.
+  bool await_until(Deadline deadline) const noexcept;
 
   CudaEventPool& events() noexcept { return events_; }
 
@@ -85,15 +93,20 @@ class DeviceLane {
 };
 
 /// Waits for lanes at the end of a scope, even one that an exception ends: nothing reads or writes
-/// memory for the caller afterwards.
+/// memory for the caller afterwards, unless the deadline has passed.
 ///
 /// Thread safety: none.
 class AwaitLanes {
  public:
-  /// Borrows the lanes, and their list.
-  explicit AwaitLanes(std::span<DeviceLane* const> lanes) noexcept : lanes_(lanes) {}
+  /// Borrows the lanes, and their list. Sets `is_late` if the deadline passes first.
+  explicit AwaitLanes(std::span<DeviceLane* const> lanes, Deadline deadline = Deadline::max(),
+                      std::atomic<bool>* is_late = nullptr) noexcept
+      : lanes_(lanes), deadline_(deadline), is_late_(is_late) {}
   ~AwaitLanes() {
-    for (const DeviceLane* const lane : lanes_) lane->await();
+    for (const DeviceLane* const lane : lanes_)
+      if (!lane->await_until(deadline_) && is_late_ != nullptr)
+        is_late_->store(true,
+                        std::memory_order_relaxed);  // relaxed: read by this thread, or joined
   }
   AwaitLanes(const AwaitLanes&) = delete;
   AwaitLanes& operator=(const AwaitLanes&) = delete;
@@ -103,6 +116,8 @@ class AwaitLanes {
 
  private:
   std::span<DeviceLane* const> lanes_;
+  const Deadline deadline_;
+  std::atomic<bool>* const is_late_;
 };
 
 }  // namespace stoker

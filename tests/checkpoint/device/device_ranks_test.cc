@@ -12,7 +12,8 @@ constexpr std::size_t kRankCallsMax = 1000;
 
 class DeviceRanksTest : public DeviceRanks, public ::testing::WithParamInterface<Fault> {
  protected:
-  /// Saves twice, or until that call of the driver has failed a save. Returns whether it was reached.
+  /// Saves twice, or until that call of the driver has failed a save. Returns whether it was
+  /// reached.
   bool save_with_fault(std::size_t number) {
     const TempDir dir;
     Savers savers = savers_in(dir.path());
