@@ -285,6 +285,7 @@ bench: apt-bench build-tests
 	@build/peers/bin/python bench/pack_peers.py build/release/stoker $(BENCH_FLAGS)
 	@PYTHONPATH=python build/peers/bin/python bench/checkpoint_peers.py $(BENCH_FLAGS)
 	@PYTHONPATH=python build/peers/bin/python bench/catalog_cost.py $(BENCH_FLAGS)
+	@PYTHONPATH=python build/peers/bin/python bench/store_peers.py $(BENCH_FLAGS)
 
 .PHONY: format
 format: apt-test $(VENV)

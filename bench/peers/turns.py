@@ -35,9 +35,11 @@ class SideError(RuntimeError):
 class ProcessSide:
     """A side of side.py in its own process, or another ``command`` that answers as it does."""
 
-    def __init__(self, name: str, command: Sequence[str] = (), **options: Any) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str] = (), *, side: Path = SIDE, **options: Any
+    ) -> None:
         self.name = name
-        command = command or [sys.executable, str(SIDE), name, json.dumps(options)]
+        command = command or [sys.executable, str(side), name, json.dumps(options)]
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
