@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace stoker {
@@ -12,7 +14,24 @@ namespace {
 constexpr std::uint32_t kDepth = 4;
 constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
 
+std::string_view meaning_of(int os_error) {
+  switch (os_error) {
+    case ESTALE: return "the object was replaced or removed since it was opened";
+    case ETIMEDOUT: return "the server did not answer in time, or failed again and again";
+    case EACCES: return "the server denies access";
+    case EIO: return "the server did not send the range that was asked for";
+    default: return {};
+  }
+}
+
 }  // namespace
+
+Status remote_failure(int os_error, const std::string& key) {
+  const Status status = Status::from_errno(os_error, "read", key);
+  const std::string_view meaning = meaning_of(os_error);
+  if (meaning.empty()) return status;
+  return {status.code(), key + ": " + std::string(meaning), os_error};
+}
 
 Result<ObjectReader> ObjectReader::make(ObjectStore& store) {
   STOKER_ASSIGN(std::unique_ptr<RangeSource> source, store.make_source(kDepth));
@@ -61,8 +80,11 @@ Status ObjectReader::reap(const Object& object) {
       return {Code::invalid_argument, object.key() + ": the store completed an unknown request"};
     Piece& piece = pieces_[completion.tag];
     piece.is_in_flight = false;
-    if (completion.result < 0)
-      return Status::from_errno(static_cast<int>(-completion.result), "read", object.key());
+    if (completion.result < 0) {
+      const auto error = static_cast<int>(-completion.result);
+      return object.file() != nullptr ? Status::from_errno(error, "read", object.key())
+                                      : remote_failure(error, object.key());
+    }
     if (static_cast<std::uint64_t>(completion.result) != piece.size_bytes)
       return {Code::unavailable, object.key() + " is shorter than it was: was it replaced?"};
   }

@@ -4,11 +4,17 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "stoker/status.h"
 #include "stoker/store.h"
 
 namespace stoker {
+
+/// Returns what it means that a range of a remote object failed, of which a source tells the number
+/// alone.
+Status remote_failure(int os_error, const std::string& key);
 
 /// Reads whole objects of a store in order, with several ranges in flight.
 ///

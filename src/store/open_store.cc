@@ -72,7 +72,7 @@ Result<StorePlace> open_store(const std::string& uri, const S3Options& options) 
   if (*scheme == "s3") return open_bucket(uri, options);
   if (*scheme == "http" || *scheme == "https") return open_web(uri, options.http);
   if (*scheme == "pipe")
-    return refused("pipe:", Code::unsupported,
+    return refused("pipe", Code::unsupported,
                    "commands are not run to read data; name the bucket itself: s3://bucket/prefix");
   return refused(uri, Code::unsupported,
                  "no such store; there are paths, file:, s3://, http:// and https://");

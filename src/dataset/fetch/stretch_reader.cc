@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "io/engine/transfer.h"
+#include "store/object_reader.h"
 
 namespace stoker {
 namespace {
@@ -139,7 +140,10 @@ Status StretchReader::came(const ReadPlan& plan, const Result<std::span<std::byt
     if (shard.file != nullptr) shard.file->settle(plan);
     sink_->stretch_done(stretch, *bytes);
   } else {
-    sink_->stretch_failed(stretch, bytes.status().with_context(shard.object->key()));
+    const int os_error = bytes.status().os_error();
+    sink_->stretch_failed(stretch, shard.file == nullptr && os_error != 0
+                                       ? remote_failure(os_error, shard.object->key())
+                                       : bytes.status().with_context(shard.object->key()));
   }
   shards_.unpin(stretch.dataset, stretch.shard);
   return {};

@@ -20,6 +20,9 @@ std::string prefix_of(const std::string& folder) {
   return folder.ends_with("/") ? folder : folder + "/";
 }
 
+/// In a row. Pages without keys are legal: those of a server that skips what was deleted.
+constexpr std::uint32_t kEmptyPagesMax = 1000;
+
 /// Thread safety: as ObjectStore.
 class S3Store final : public ObjectStore {
  public:
@@ -100,7 +103,9 @@ class S3Store final : public ObjectStore {
     constexpr std::uint32_t kPageKeys = 1000;
     constexpr std::size_t kNamesMax = 10'000'000;
     std::string token;
+    std::uint32_t empty_pages = 0;
     do {
+      const std::size_t count_before = names.size();
       STOKER_ASSIGN(ListPage page, client_.list_page(prefix, "/", token, kPageKeys));
       for (const ListPage::Key& key : page.keys)
         if (key.key.size() > prefix.size() && key.key.starts_with(prefix))
@@ -111,7 +116,8 @@ class S3Store final : public ObjectStore {
                              Kind::folder);
       if (names.size() > kNamesMax)
         return {Code::unsupported, client_.name_of(prefix) + ": more than 10 million names", EFBIG};
-      if (!page.next_token.empty() && page.next_token == token)
+      empty_pages = names.size() == count_before ? empty_pages + 1 : 0;
+      if (!page.next_token.empty() && (page.next_token == token || empty_pages > kEmptyPagesMax))
         return {Code::corrupt, client_.name_of(prefix) + ": the list does not advance", EIO};
       token = std::move(page.next_token);
     } while (!token.empty());
@@ -143,6 +149,7 @@ Result<std::uint64_t> sweep_s3_uploads(const std::string& bucket, const S3Option
   std::vector<UploadsPage::Upload> stale;
   std::string key_marker;
   std::string id_marker;
+  std::uint32_t empty_pages = 0;
   do {
     std::string server_date;
     STOKER_ASSIGN(UploadsPage page,
@@ -153,7 +160,10 @@ Result<std::uint64_t> sweep_s3_uploads(const std::string& bucket, const S3Option
       if (now > 0 && begun > 0 && begun + age_seconds <= now && upload.key.starts_with(prefix))
         stale.push_back(std::move(upload));
     }
-    if (page.next_key == key_marker && page.next_upload_id == id_marker) break;
+    empty_pages = page.uploads.empty() ? empty_pages + 1 : 0;
+    if (empty_pages > kEmptyPagesMax ||
+        (page.next_key == key_marker && page.next_upload_id == id_marker))
+      break;
     key_marker = std::move(page.next_key);
     id_marker = std::move(page.next_upload_id);
   } while (!key_marker.empty());

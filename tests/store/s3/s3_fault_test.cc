@@ -1,10 +1,14 @@
 // Faults between the store and a real server, one at each request, or at all of them.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
 
+#include "stoker/copy.h"
 #include "store/s3/s3_fixture.h"
+#include "support/temp_dir.h"
 
 namespace stoker::testing {
 namespace {
@@ -136,6 +140,34 @@ TEST_F(S3FaultTest, an_answer_that_is_wrong_is_an_error_and_no_byte_of_it_is_ret
     EXPECT_EQ(read_range(*store, **object, bytes), -EIO);
     EXPECT_EQ(into, std::string(1000, '-'));
   }
+}
+
+TEST_F(S3FaultTest, a_copy_that_fails_says_what_the_server_did) {
+  const auto plain = open_bucket(ceph_options());
+  ASSERT_TRUE(put(*plain, key("a"), pattern(1000)).ok());
+  const auto store = open_bucket(through([](const ProxiedRequest& request, std::size_t) {
+    return Fault{.kind = request.method == "GET" ? Kind::shift_range : Kind::none};
+  }));
+  const TempDir dir;
+  const Status status = copy_objects({store, key("a")}, {local_store(), dir.file("a")}).status();
+  EXPECT_EQ(status.os_error(), EIO);
+  EXPECT_NE(status.message().find("did not send the range"), std::string_view::npos)
+      << status.message();
+  EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
+}
+
+TEST_F(S3FaultTest, a_list_of_empty_pages_ends) {
+  std::atomic<int> pages = 0;
+  const auto store = open_bucket(through([&](const ProxiedRequest&, std::size_t) {
+    const std::string token = std::to_string(pages++);
+    return Fault{
+        .kind = Kind::answer,
+        .body = "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>" + token +
+                "</NextContinuationToken></ListBucketResult>"};
+  }));
+  const Status status = store->list(key("d"), [](auto&&, auto&&) { return true; });
+  EXPECT_EQ(status.code(), Code::corrupt) << status.message();
+  EXPECT_GT(pages, 100);
 }
 
 TEST_F(S3FaultTest, a_flipped_byte_of_an_answer_is_not_seen_by_the_store) {
