@@ -3,6 +3,7 @@
 
 #include "cli/dataset/dataset_arguments.h"
 #include "cli/dataset/pack_arguments.h"
+#include "cli/dataset/pack_target.h"
 #include "cli/registry.h"
 #include "dataset/pack/convert.h"
 
@@ -19,6 +20,7 @@ DST/.stoker, which takes their full size until the end. A killed run continues, 
 Examples:
   stoker convert "train-{000..099}.tar" shards/mds --format mds
   stoker convert old.tar.gz shards/new --format tar
+  stoker convert s3://bucket/tars s3://bucket/mds --format mds
 
 Exit status: 0 done, 1 failed, 2 misused, 130 interrupted.)";
 
@@ -30,6 +32,7 @@ struct Arguments {
 };
 
 Status run(const Arguments& arguments, Context& context) {
+  STOKER_ASSIGN(const PackTarget target, PackTarget::of(arguments.pack));
   WorkProgress progress(context, "converting", "samples");
   STOKER_ASSIGN(const PackOptions options, pack_options_from(arguments.pack, context, progress));
   ShardDataset::Options source{
@@ -39,8 +42,9 @@ Status run(const Arguments& arguments, Context& context) {
     STOKER_ASSIGN(source.source.dtype, parse_dtype(arguments.dtype));
   }
   STOKER_ASSIGN(const PackReport report, convert(posix_file_ops(), {&arguments.source, 1},
-                                                 arguments.pack.destination, source, options));
+                                                 target.directory(), source, options));
   progress.clear();
+  STOKER_TRY(target.finish(context));
   write_pack_report(context, report, arguments.pack.destination, arguments.pack.json);
   return {};
 }
@@ -58,7 +62,8 @@ void add_convert_command(Command& stoker, Context& context) {
 
   command
       ->add_option("DST", arguments->pack.destination,
-                   "Directory for the new shards: a new one, or that of an earlier run.")
+                   "Directory for the new shards: a new one, or that of an earlier run; or "
+                   "s3://bucket/folder.")
       ->as_path()
       ->required();
   add_pack_options(*command, arguments->pack);

@@ -47,6 +47,11 @@ void add_pack_options(Command& command, PackArguments& arguments) {
       "--task", arguments.task,
       "I/N: pack part I (from 0) of N, so that N processes share the work: every N-th shard, "
       "or adjacent rows of what Python reads. Run --merge when all parts are done.");
+  command
+      .add_option("--staging", arguments.staging,
+                  "If DST is a bucket: a directory of this machine that has room for all shards, "
+                  "which are made there first (default: below ~/.cache/stoker).")
+      ->as_path();
   command.add_flag("--json", arguments.json, "Print one JSON object.");
 }
 

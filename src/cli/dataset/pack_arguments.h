@@ -14,7 +14,8 @@ namespace stoker::cli {
 /// The options as they were typed.
 struct PackArguments {
   std::string destination;
-  std::string format;  ///< Required for a command without a default format.
+  std::string staging;  ///< For a destination that is not local.
+  std::string format;   ///< Required for a command without a default format.
   std::uint64_t samples_per_shard = 0;
   std::string shard_size;
   unsigned threads = 0;

@@ -5,6 +5,7 @@
 
 #include "cli/dataset/pack_arguments.h"
 #include "cli/dataset/pack_import.h"
+#include "cli/dataset/pack_target.h"
 #include "cli/registry.h"
 #include "dataset/input/input.h"
 #include "dataset/pack/pack_paths.h"
@@ -28,6 +29,7 @@ Examples:
   stoker pack images/train shards/train --format tar --shuffle-seed 7
   stoker pack images/val shards/val --classes shards/train/classes.json
   stoker pack text.jsonl shards/text --format mds --shard-size 64MiB
+  stoker pack images/train s3://bucket/train
   stoker pack tokens.bin shards/tokens --format tokens --dtype uint16 \
     --sequence-length 4096
   stoker pack rows.parquet shards/rows --columns image,label --where "label < 9"
@@ -61,21 +63,26 @@ Status run(Arguments& arguments, Context& context) {
   if (pack_arguments.format.empty())
     pack_arguments.format =
         default_written_format(/*is_array=*/!arguments.import.tokenizer.empty()).written_as;
+  STOKER_ASSIGN(const PackTarget target, PackTarget::of(pack_arguments));
   WorkProgress progress(context, "packing", "samples");
   STOKER_ASSIGN(const PackOptions options, pack_options_from(pack_arguments, context, progress));
   STOKER_ASSIGN(const std::string python_kind,
                 python_kind_of(arguments.source, arguments.kind, arguments.import));
   if (!python_kind.empty()) {
+    if (!target.is_local())
+      return Status(
+          Code::invalid_argument,
+          python_kind + " is packed into a directory: name one, and copy it with stoker cp");
     if (!arguments.dtype.empty() || arguments.sequence_length != 0)
       return Status(Code::invalid_argument, "--dtype and --sequence-length are for arrays");
     if (arguments.hidden || !arguments.classes.empty())
       return Status(Code::invalid_argument, "--hidden and --classes are for directories of files");
     return hand_over_to_python(arguments.source, python_kind, pack_arguments, arguments.import);
   }
-  STOKER_TRY(check_apart(arguments.source, pack_arguments.destination));
+  STOKER_TRY(check_apart(arguments.source, target.directory()));
   PackInputOptions input_options{.kind = arguments.kind,
                                  .sequence_length = arguments.sequence_length,
-                                 .excluded_directory = pack_arguments.destination,
+                                 .excluded_directory = target.directory(),
                                  .with_hidden = arguments.hidden,
                                  .classes = arguments.classes};
   // For tokens, SRC is a directory of arrays, not of files to store unchanged.
@@ -88,8 +95,9 @@ Status run(Arguments& arguments, Context& context) {
                 open_input(arguments.source, input_options));
   for (const std::string& remark : remarks_on(*input)) context.err << remark << '\n';
   STOKER_ASSIGN(const PackReport report,
-                pack(posix_file_ops(), *input, pack_arguments.destination, options));
+                pack(posix_file_ops(), *input, target.directory(), options));
   progress.clear();
+  STOKER_TRY(target.finish(context));
   write_pack_report(context, report, pack_arguments.destination, pack_arguments.json);
   return {};
 }
@@ -106,8 +114,9 @@ void add_pack_command(Command& stoker, Context& context) {
           "Data to pack: a directory, .jsonl, .npy, .bin, .parquet, .arrow, .h5, data.mdb.")
       ->as_path();
   command
-      ->add_option("DST", arguments->pack.destination,
-                   "Directory for the shards: a new one, or that of an earlier run.")
+      ->add_option(
+          "DST", arguments->pack.destination,
+          "Directory for the shards: a new one, or that of an earlier run; or s3://bucket/folder.")
       ->as_path();
   add_pack_options(*command, arguments->pack);
   command->add_option("--from", arguments->kind,

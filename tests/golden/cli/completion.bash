@@ -187,9 +187,10 @@ _stoker() {
     words='bash zsh'
     ;;
   "stoker convert")
-    options='-h --help --format --samples-per-shard --shard-size --threads --shuffle-seed --prefix --task --json --source-format --dtype'
+    options='-h --help --format --samples-per-shard --shard-size --threads --shuffle-seed --prefix --task --staging --json --source-format --dtype'
     files=1
     case $before in
+    --staging) options= files=1 ;;
     --format | --samples-per-shard | --shard-size | --threads | --shuffle-seed | --prefix | --task | --source-format | --dtype) options= files= ;;
     esac
     ;;
@@ -229,10 +230,10 @@ _stoker() {
     esac
     ;;
   "stoker pack")
-    options='-h --help --format --samples-per-shard --shard-size --threads --shuffle-seed --prefix --task --json --from --dtype --sequence-length --hidden --classes --columns --where --key --json-columns --rename --schema --datasets --field --database --tokenizer --eod --lines --text-field --merge'
+    options='-h --help --format --samples-per-shard --shard-size --threads --shuffle-seed --prefix --task --staging --json --from --dtype --sequence-length --hidden --classes --columns --where --key --json-columns --rename --schema --datasets --field --database --tokenizer --eod --lines --text-field --merge'
     files=1
     case $before in
-    --classes | --schema | --tokenizer | --merge) options= files=1 ;;
+    --staging | --classes | --schema | --tokenizer | --merge) options= files=1 ;;
     --format | --samples-per-shard | --shard-size | --threads | --shuffle-seed | --prefix | --task | --from | --dtype | --sequence-length | --columns | --where | --key | --json-columns | --rename | --datasets | --field | --database | --eod | --text-field) options= files= ;;
     esac
     ;;

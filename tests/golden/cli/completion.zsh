@@ -332,6 +332,7 @@ _stoker_convert() {
     '--shuffle-seed=[Shuffle the samples; the same seed gives the same shards.]:TEXT:' \
     '--prefix=[Prefix of the shards'\'' names (default: shard); not for MDS, which has its own names.]:TEXT:' \
     '--task=[I/N: pack part I (from 0) of N, so that N processes share the work: every N-th shard, or adjacent rows of what Python reads.]:TEXT:' \
+    '--staging=[If DST is a bucket: a directory of this machine that has room for all shards, which are made there first (default: below ~/.cache/stoker).]:TEXT:_files' \
     '--json[Print one JSON object.]' \
     '--source-format=[Format of SRC (default: recognised by content): raw, counted, ...]:TEXT:' \
     '--dtype=[Element type of arrays without a header.]:TEXT:'
@@ -391,6 +392,7 @@ _stoker_pack() {
     '--shuffle-seed=[Shuffle the samples; the same seed gives the same shards.]:TEXT:' \
     '--prefix=[Prefix of the shards'\'' names (default: shard); not for MDS, which has its own names.]:TEXT:' \
     '--task=[I/N: pack part I (from 0) of N, so that N processes share the work: every N-th shard, or adjacent rows of what Python reads.]:TEXT:' \
+    '--staging=[If DST is a bucket: a directory of this machine that has room for all shards, which are made there first (default: below ~/.cache/stoker).]:TEXT:_files' \
     '--json[Print one JSON object.]' \
     '--from=[Kind of SRC (default: recognised): classes, tree, jsonl, tokens, raw, counted, shard001, parquet, petastorm, arrow, hf, hdf5, lmdb or text.]:TEXT:' \
     '--dtype=[Element type of a .bin without a header: uint16, int32, ...]:TEXT:' \
