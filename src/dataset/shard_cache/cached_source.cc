@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -23,6 +24,7 @@ CachedSource::CachedSource(std::shared_ptr<ShardCache> cache, std::unique_ptr<Ra
 
 CachedSource::~CachedSource() {
   source_.reset();  // waits for what is in flight
+  engine_.reset();
   for (Read& read : reads_)
     if (read.is_chunk) cache_->abandon(std::move(read.fetch));
 }
@@ -49,6 +51,8 @@ void CachedSource::accept(const Request& request) {
       if (object.is_cached()) {
         part.chunk = object.chunk_at(at);
         bytes = std::min(bytes, part.chunk.offset_bytes + part.chunk.size_bytes - at);
+        bytes =
+            std::min(bytes, kChunkPieceBytes - (at - part.chunk.offset_bytes) % kChunkPieceBytes);
       }
       part.out = out.first(static_cast<std::size_t>(bytes));
       parts.push_back(part);
@@ -70,7 +74,7 @@ void CachedSource::accept(const Request& request) {
 void CachedSource::take(Part part) {
   if (!part.object->is_cached()) return start_direct(part);
   const std::uint64_t inside = part.offset_bytes - part.chunk.offset_bytes;
-  if (join(part)) return;
+  if (join(part) || start_disk(part)) return;
   if (cache_->read(part.chunk, inside, part.out))
     return finish(part, static_cast<std::int64_t>(part.out.size()));
   if (fetch_bytes_ > 0 && fetch_bytes_ + part.chunk.size_bytes > kFetchBytesMax) {
@@ -90,6 +94,76 @@ void CachedSource::take(Part part) {
   }
   if (Clock::now() >= part.deadline) return start_direct(part);
   busy_.push_back(part);
+}
+
+/// Begins to read the part past the page cache, or has it wait for that; false if the chunk is not
+/// there, or is to be read otherwise.
+bool CachedSource::start_disk(const Part& part) {
+  if (part.is_retried || (has_tried_engine_ && !engine_)) return false;
+  std::shared_ptr<const ChunkFile> chunk = cache_->open_chunk(part.chunk);
+  if (chunk == nullptr) return false;
+  const std::optional<ChunkFile::DirectRead> read =
+      chunk->plan_direct(part.offset_bytes - part.chunk.offset_bytes, part.out.size());
+  if (!read) return false;
+  if (!has_tried_engine_) {
+    has_tried_engine_ = true;
+    auto memory = MappedArena::map(kDiskReadsMax * kChunkPieceBytes, false, false);
+    auto engine = make_engine(EngineKind::automatic, {.depth = kDiskReadsMax});
+    if (!memory.ok() || !engine.ok()) return false;
+    disk_memory_ = std::make_unique<MappedArena>(*std::move(memory));
+    engine_ = *std::move(engine);
+    disk_reads_.resize(std::min<std::size_t>(kDiskReadsMax, engine_->depth_max()));
+    for (std::size_t slot = 0; slot < disk_reads_.size(); ++slot) {
+      disk_reads_[slot].memory = disk_memory_->bytes().data() + slot * kChunkPieceBytes;
+      disk_free_.push_back(slot);
+    }
+  }
+  if (disk_free_.empty()) {
+    disk_waiting_.push_back(part);
+    return true;
+  }
+  const std::size_t slot = disk_free_.back();
+  DiskRead& disk = disk_reads_[slot];
+  const Request request{.fd = read->fd,
+                        .offset_bytes = read->offset_bytes,
+                        .buffer = std::span(disk.memory, read->room_bytes),
+                        .align_bytes = 4096,
+                        .tag = slot};
+  const Result<std::size_t> taken = engine_->submit({&request, 1});
+  if (!taken.ok() || *taken == 0) return false;
+  disk_free_.pop_back();
+  disk.part = part;
+  disk.chunk = std::move(chunk);
+  disk.read = *read;
+  return true;
+}
+
+Status CachedSource::reap_disk(nanoseconds timeout) {
+  if (!engine_ || engine_->in_flight() == 0) return {};
+  std::array<Completion, kDiskReadsMax> came{};
+  STOKER_ASSIGN(const std::size_t count, engine_->reap(came, timeout.count() > 0 ? 1 : 0, timeout));
+  for (const Completion& each : std::span(came).first(count)) disk_done(each.tag, each.result);
+  return {};
+}
+
+void CachedSource::disk_done(std::size_t slot, std::int64_t result) {
+  DiskRead& disk = disk_reads_[slot];
+  Part part = disk.part;
+  const std::shared_ptr<const ChunkFile> chunk = std::move(disk.chunk);
+  const Status status =
+      chunk->finish_direct(disk.read, result, std::span(disk.memory, disk.read.room_bytes),
+                           part.offset_bytes - part.chunk.offset_bytes, part.out);
+  disk_free_.push_back(slot);
+  while (!disk_free_.empty() && !disk_waiting_.empty()) {
+    const Part next = disk_waiting_.front();
+    disk_waiting_.pop_front();
+    take(next);
+  }
+  // Blocks of the device may be larger than 4096 bytes: that is no failure of the chunk.
+  if (result != -EINVAL) cache_->read_ended(*chunk, status, part.out.size());
+  if (status.ok()) return finish(part, static_cast<std::int64_t>(part.out.size()));
+  part.is_retried = true;
+  take(part);
 }
 
 /// Whether the part comes with a chunk that this source is fetching.
@@ -151,16 +225,22 @@ Result<std::size_t> CachedSource::reap(std::span<Completion> out, std::size_t co
   for (;;) {
     look_again();
     STOKER_TRY(feed());
+    STOKER_TRY(reap_disk(nanoseconds(0)));
     const bool is_enough = done_.size() >= std::min(count_min, out.size()) ||
                            done_.size() == in_flight_ || Clock::now() >= deadline;
     std::array<Completion, 16> came{};
     nanoseconds wait = is_enough ? nanoseconds(0) : time_left(deadline);
     if (!busy_.empty()) wait = std::min(wait, kLookEvery);
+    if (engine_ && engine_->in_flight() > 0 && wait.count() > 0) {
+      // The disk is faster than a source that is far away, which moves on between two looks.
+      STOKER_TRY(reap_disk(source_->in_flight() > 0 ? std::min(wait, kLookEvery) : wait));
+      wait = nanoseconds(0);
+    }
     if (source_->in_flight() > 0) {
       STOKER_ASSIGN(const std::size_t count, source_->reap(came, wait.count() > 0 ? 1 : 0, wait));
       for (const Completion& each : std::span(came).first(count)) done(each.tag, each.result);
       if (count > 0) continue;
-    } else if (!is_enough && !busy_.empty()) {
+    } else if (!is_enough && !busy_.empty() && wait.count() > 0) {
       std::this_thread::sleep_for(wait);
     }
     if (is_enough) break;

@@ -11,19 +11,25 @@
 #include "base/clock.h"
 #include "dataset/shard_cache/cached_store.h"
 #include "dataset/shard_cache/shard_cache.h"
+#include "io/engine/arena.h"
+#include "io/engine/engine.h"
 #include "stoker/range_source.h"
 
 namespace stoker::internal {
 
-/// Reads ranges of CachedObjects. What is on the local disk is read by submit(); the rest comes
-/// from the source, whole chunks at a time, many at once. A chunk that another thread or process is
-/// fetching is looked for again and again, until ShardCache::Options::busy_timeout. What the cache
-/// does not take is read from the source as it was requested, and so is a range whose chunk cannot
-/// be fetched as a whole: one bad place of the source costs only what needs it.
+/// Reads ranges of CachedObjects. What is on the local disk is read many parts at a time, what the
+/// page cache has of it by submit(); the rest comes from the source, whole chunks at a time, many
+/// at once. A chunk that another thread or process is fetching is looked for again and again, until
+/// ShardCache::Options::busy_timeout. What the cache does not take is read from the source as it
+/// was requested, and so is a range whose chunk cannot be fetched as a whole: one bad place of the
+/// source costs only what needs it.
 ///
 /// Thread safety: none.
 class CachedSource final : public RangeSource {
  public:
+  /// Reads past the page cache at a time. Their memory is that of so many pieces, of which only
+  /// what is used costs anything.
+  static constexpr std::size_t kDiskReadsMax = 64;
   /// Memory for the chunks that one source fetches at a time; one chunk always fits.
   static constexpr std::uint64_t kFetchBytesMax = 4 * ChunkId::kSizeMax;
 
@@ -54,6 +60,14 @@ class CachedSource final : public RangeSource {
     std::uint64_t offset_bytes = 0;  ///< In the object.
     std::span<std::byte> out;
     Deadline deadline = Deadline::max();  ///< Set while another fetches it.
+    bool is_retried = false;              ///< A read past the page cache failed.
+  };
+  /// A read of a chunk file past the page cache, and its memory, which is used again.
+  struct DiskRead {
+    std::byte* memory = nullptr;
+    Part part;
+    std::shared_ptr<const ChunkFile> chunk;
+    ChunkFile::DirectRead read;
   };
   /// A request to the source: of a chunk, or of a part.
   struct Read {
@@ -67,6 +81,9 @@ class CachedSource final : public RangeSource {
   void accept(const Request& request);
   void take(Part part);
   bool join(const Part& part);
+  bool start_disk(const Part& part);
+  Status reap_disk(nanoseconds timeout);
+  void disk_done(std::size_t slot, std::int64_t result);
   void start_chunk(Part part, ChunkFetch fetch);
   void start_direct(const Part& part);
   void start(std::list<Read>::iterator read);
@@ -89,6 +106,12 @@ class CachedSource final : public RangeSource {
   std::vector<std::vector<std::byte>> spare_;  // memory of chunks, used again
   std::uint64_t fetch_bytes_ = 0;
   std::uint64_t next_number_ = 0;
+  std::deque<Part> disk_waiting_;     // for a free read
+  std::vector<DiskRead> disk_reads_;  // in a fixed place: engine_ writes to their memory
+  std::vector<std::size_t> disk_free_;
+  std::unique_ptr<MappedArena> disk_memory_;
+  bool has_tried_engine_ = false;
+  std::unique_ptr<Engine> engine_;       // made when it is needed; null if that failed
   std::unique_ptr<RangeSource> source_;  // destroyed first: it writes into reads_
 };
 

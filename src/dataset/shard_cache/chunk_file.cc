@@ -9,9 +9,12 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "base/checksum.h"
+#include "base/rounding.h"
+#include "io/engine/residency.h"
 #include "io/files/exact_transfer.h"
 
 namespace stoker {
@@ -32,8 +35,10 @@ struct RawHead {
 };
 static_assert(sizeof(RawHead) == 48);
 
+/// Of reads past the page cache, and of the memory for them.
+constexpr std::size_t kDirectBytes = 4096;
 constexpr std::size_t kBlocksMax = ChunkId::kSizeMax / kChunkBlockBytes;
-constexpr std::size_t kIdentityBytesMax = 2048;
+constexpr std::size_t kIdentityBytesMax = 1024;
 static_assert(sizeof(RawHead) + kBlocksMax * sizeof(std::uint32_t) + kIdentityBytesMax <=
               kChunkHeadBytes);
 
@@ -97,6 +102,48 @@ Status read_parts(int fd, std::uint64_t offset_bytes, std::span<iovec> parts) {
   return {};
 }
 
+/// Returns the bytes read past the page cache, or a negative errno: -EINVAL if this file cannot be
+/// read so.
+std::int64_t read_direct(const ChunkFile::DirectRead& read, std::span<std::byte> room) {
+  for (std::size_t done = 0;;) {
+    const ssize_t count = ::pread(read.fd, room.data() + done, read.room_bytes - done,
+                                  static_cast<off_t>(read.offset_bytes + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return -errno;
+    done += static_cast<std::size_t>(count);
+    const bool is_end = count == 0 || done % kDirectBytes != 0;
+    if (done >= read.size_bytes || is_end) return static_cast<std::int64_t>(done);
+  }
+}
+
+/// Memory of a thread, for the blocks of one piece or for the margins of a read.
+class Scratch {
+ public:
+  std::byte* get() {
+    if (!memory_)
+      memory_.reset(static_cast<std::byte*>(
+          ::operator new(kChunkPieceBytes, std::align_val_t(kDirectBytes))));
+    return memory_.get();
+  }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const noexcept {
+      ::operator delete(memory, std::align_val_t(kDirectBytes));
+    }
+  };
+  std::unique_ptr<std::byte, Free> memory_;
+};
+
+/// Opens the file once more, past the page cache. Empty if that is not possible.
+UniqueFd open_direct(FileOps& ops, const PathAt& path, const struct stat& file) {
+  Result<UniqueFd> fd = ops.open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_DIRECT);
+  struct stat found{};
+  const bool is_it = fd.ok() && ::fstat(fd->get(), &found) == 0 && found.st_dev == file.st_dev &&
+                     found.st_ino == file.st_ino;
+  return is_it ? *std::move(fd) : UniqueFd();
+}
+
 }  // namespace
 
 Result<ChunkHead> parse_chunk_head(std::span<const std::byte> bytes) {
@@ -140,38 +187,95 @@ Result<ChunkFile> ChunkFile::open(FileOps& ops, const PathAt& path, const ChunkI
   if (::fstat(fd->get(), &info) != 0) return Status::from_errno(errno, "fstat", path.text());
   if (!S_ISREG(info.st_mode) || static_cast<std::uint64_t>(info.st_size) != chunk_file_bytes(id))
     return Status(Code::corrupt, path.text() + ": not a regular file of the expected size");
+  UniqueFd direct = open_direct(ops, path, info);
+  // No read-ahead behind the head: the body is read past the page cache.
+  if (direct) static_cast<void>(::posix_fadvise(fd->get(), 0, 0, POSIX_FADV_RANDOM));
   HeadBytes bytes;
   STOKER_TRY(read_exactly(fd->get(), 0, bytes, path.text()));
   Result<ChunkHead> head = parse_chunk_head(bytes);
   if (!head.ok()) return head.status().with_context(path.text());
   if (head->id != id) return Status(Code::corrupt, path.text() + ": the file of another chunk");
-  return ChunkFile(*std::move(fd), *std::move(head));
+  return ChunkFile(*std::move(fd), std::move(direct), *std::move(head));
 }
 
+/// Reads in pieces, whose blocks are still in the CPU's cache when they are checked and copied.
 Status ChunkFile::read(std::uint64_t offset_bytes, std::span<std::byte> out) const {
   const std::uint64_t size = head_.id.size_bytes;
-  if (out.empty()) return {};
   if (offset_bytes > size || out.size() > size - offset_bytes)
     return Status(Code::invalid_argument, "the range is outside the chunk");
-  // One read of whole blocks: what was not asked for, before and after `out`, goes elsewhere.
+  while (!out.empty()) {
+    const std::size_t piece =
+        std::min(out.size(), kChunkPieceBytes - offset_bytes % kChunkPieceBytes);
+    STOKER_TRY(read_piece(offset_bytes, out.first(piece)));
+    offset_bytes += piece;
+    out = out.subspan(piece);
+  }
+  return {};
+}
+
+std::optional<ChunkFile::DirectRead> ChunkFile::plan_direct(std::uint64_t offset_bytes,
+                                                            std::size_t size_bytes) const {
+  const std::uint64_t end = offset_bytes + size_bytes;
+  if (!direct_ || size_bytes == 0 || end > head_.id.size_bytes) return std::nullopt;
+  const std::uint64_t first = round_down(offset_bytes, kChunkBlockBytes);
+  const auto size = static_cast<std::size_t>(
+      std::min<std::uint64_t>(round_up(end, kChunkBlockBytes), head_.id.size_bytes) - first);
+  const Result<Residency> cached = residency(fd_.get(), kChunkHeadBytes + first, size);
+  if (cached.ok() && cached->resident_bytes * 2 > cached->size_bytes) return std::nullopt;
+  return DirectRead{.fd = direct_.get(),
+                    .offset_bytes = kChunkHeadBytes + first,
+                    .room_bytes = static_cast<std::size_t>(round_up(size, kDirectBytes)),
+                    .first = first,
+                    .size_bytes = size};
+}
+
+Status ChunkFile::finish_direct(const DirectRead& read, std::int64_t result,
+                                std::span<std::byte> room, std::uint64_t offset_bytes,
+                                std::span<std::byte> out) const {
+  if (result < 0) return Status::from_errno(static_cast<int>(-result), "read", "chunk");
+  if (result < static_cast<std::int64_t>(read.size_bytes))
+    return Status(Code::corrupt, "the chunk file is shorter than it says");
+  const std::span<std::byte> blocks = room.first(read.size_bytes);
+  STOKER_TRY(check_blocks(read.first, {&blocks, 1}));
+  std::memcpy(out.data(), blocks.data() + (offset_bytes - read.first), out.size());
+  return {};
+}
+
+/// Reads whole blocks. Fresh pages of the page cache cost most of the time of a buffered read, so
+/// what is not there is read past it.
+Status ChunkFile::read_piece(std::uint64_t offset_bytes, std::span<std::byte> out) const {
   const std::uint64_t end = offset_bytes + out.size();
-  const std::uint64_t first = offset_bytes / kChunkBlockBytes * kChunkBlockBytes;
-  const std::uint64_t last = std::min<std::uint64_t>(
-      (end + kChunkBlockBytes - 1) / kChunkBlockBytes * kChunkBlockBytes, size);
-  static thread_local std::unique_ptr<std::byte[]> margins;
-  if (!margins) margins = std::make_unique_for_overwrite<std::byte[]>(2 * kChunkBlockBytes);
+  const std::uint64_t first = round_down(offset_bytes, kChunkBlockBytes);
+  const std::uint64_t last =
+      std::min<std::uint64_t>(round_up(end, kChunkBlockBytes), head_.id.size_bytes);
+  static thread_local Scratch scratch;
+  std::byte* const memory = scratch.get();
+  if (const std::optional<DirectRead> direct = plan_direct(offset_bytes, out.size())) {
+    const std::span<std::byte> room(memory, direct->room_bytes);
+    const std::int64_t result = read_direct(*direct, room);
+    if (result != -EINVAL) return finish_direct(*direct, result, room, offset_bytes, out);
+  }
+  // What was not asked for, before and after `out`, goes elsewhere.
   const std::array<std::span<std::byte>, 3> parts = {
-      std::span(margins.get(), static_cast<std::size_t>(offset_bytes - first)), out,
-      std::span(margins.get() + kChunkBlockBytes, static_cast<std::size_t>(last - end))};
+      std::span(memory, static_cast<std::size_t>(offset_bytes - first)), out,
+      std::span(memory + kChunkBlockBytes, static_cast<std::size_t>(last - end))};
   std::array<iovec, 3> vectors{};
   std::size_t count = 0;
   for (const std::span<std::byte> part : parts)
     if (!part.empty()) vectors[count++] = {.iov_base = part.data(), .iov_len = part.size()};
   STOKER_TRY(read_parts(fd_.get(), kChunkHeadBytes + first, std::span(vectors).first(count)));
+  return check_blocks(first, parts);
+}
 
-  std::size_t block = first / kChunkBlockBytes;
-  std::size_t block_left = std::min<std::size_t>(kChunkBlockBytes, size - first);
-  std::uint64_t at = first;
+/// Checks blocks that were read to `parts`, one after the other.
+Status ChunkFile::check_blocks(std::uint64_t offset_bytes,
+                               std::span<const std::span<std::byte>> parts) const {
+  const auto left_in_block = [&](std::uint64_t at) {
+    return static_cast<std::size_t>(
+        std::min<std::uint64_t>(kChunkBlockBytes, head_.id.size_bytes - at));
+  };
+  std::uint64_t at = offset_bytes;
+  std::size_t block_left = left_in_block(at);
   std::uint32_t crc = 0;
   for (std::span<std::byte> part : parts) {
     while (!part.empty()) {
@@ -181,11 +285,11 @@ Status ChunkFile::read(std::uint64_t offset_bytes, std::span<std::byte> out) con
       at += step;
       block_left -= step;
       if (block_left > 0) continue;
+      const auto block = static_cast<std::size_t>((at - 1) / kChunkBlockBytes);
       if (crc != head_.block_crc[block])
         return Status(Code::corrupt, "checksum mismatch in block " + std::to_string(block));
-      ++block;
       crc = 0;
-      block_left = static_cast<std::size_t>(std::min<std::uint64_t>(kChunkBlockBytes, size - at));
+      block_left = left_in_block(at);
     }
   }
   return {};

@@ -2,7 +2,7 @@
 /// The format of a chunk file, little-endian:
 ///
 ///   head   4096 bytes: ChunkHead, a CRC32C for each block of the body, the identity for people,
-///   zeros body   the bytes of the chunk, in blocks of 64 KiB of which the last may be shorter
+///   zeros body   the bytes of the chunk, in blocks of 16 KiB of which the last may be shorter
 ///
 /// A chunk is written without fsync. After a power loss a file may have any content: the checksum
 /// of the head covers the head, and those in it cover the body.
@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,7 +24,10 @@
 namespace stoker {
 
 inline constexpr std::size_t kChunkHeadBytes = 4096;
-inline constexpr std::size_t kChunkBlockBytes = std::size_t{64} << 10;
+inline constexpr std::size_t kChunkBlockBytes = std::size_t{16} << 10;
+
+/// Read and checked at a time: their blocks are then still in the CPU's cache.
+inline constexpr std::size_t kChunkPieceBytes = std::size_t{1} << 20;
 
 /// Returns the size of the file of a chunk.
 constexpr std::uint64_t chunk_file_bytes(const ChunkId& id) noexcept {
@@ -57,8 +61,25 @@ class ChunkFile {
   int fd() const noexcept { return fd_.get(); }
 
   /// Reads a range of the chunk, which must lie inside it, and checks each block that it touches.
-  /// `corrupt` if one of them is damaged or missing: `out` then has undefined bytes.
+  /// What the page cache has is read from there, the rest past it, where the filesystem can do
+  /// that. `corrupt` if one of them is damaged or missing: `out` then has undefined bytes.
   Status read(std::uint64_t offset_bytes, std::span<std::byte> out) const;
+
+  /// A read of whole blocks past the page cache, that somebody else does.
+  struct DirectRead {
+    int fd = -1;
+    std::uint64_t offset_bytes = 0;  ///< In the file; a multiple of 4096.
+    std::size_t room_bytes = 0;      ///< Of aligned memory that it needs; a multiple of 4096.
+    std::uint64_t first = 0;         ///< Of the blocks, in the chunk.
+    std::size_t size_bytes = 0;      ///< Of the blocks.
+  };
+  /// Returns how to read a range of at most kChunkPieceBytes, which must be in one piece of that
+  /// size; nothing if read() does it better, because the page cache has it, or at all.
+  std::optional<DirectRead> plan_direct(std::uint64_t offset_bytes, std::size_t size_bytes) const;
+  /// Checks the blocks that came, of which `result` bytes were read, and copies the range. Fails as
+  /// read() does.
+  Status finish_direct(const DirectRead& read, std::int64_t result, std::span<std::byte> room,
+                       std::uint64_t offset_bytes, std::span<std::byte> out) const;
 
   /// Whether the file still has a name: one that was evicted has none, and no bytes.
   bool is_named() const;
@@ -67,9 +88,14 @@ class ChunkFile {
   Status verify() const;
 
  private:
-  ChunkFile(UniqueFd fd, ChunkHead head) : fd_(std::move(fd)), head_(std::move(head)) {}
+  ChunkFile(UniqueFd fd, UniqueFd direct, ChunkHead head)
+      : fd_(std::move(fd)), direct_(std::move(direct)), head_(std::move(head)) {}
+  Status read_piece(std::uint64_t offset_bytes, std::span<std::byte> out) const;
+  Status check_blocks(std::uint64_t offset_bytes,
+                      std::span<const std::span<std::byte>> parts) const;
 
   UniqueFd fd_;
+  UniqueFd direct_;  ///< The same file with O_DIRECT; empty if that is not possible.
   ChunkHead head_;
 };
 

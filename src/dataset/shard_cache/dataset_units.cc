@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
-#include "dataset/shard_cache/chunk_file.h"
-
 namespace stoker {
 namespace {
 
 /// Of an array of tokens a read needs a few KiB, in any place: a unit is short, whatever a record
 /// is.
+constexpr std::uint64_t kCellBytes = std::uint64_t{64} << 10;
 constexpr std::uint64_t kTokenUnitBytes = std::uint64_t{256} << 10;
 
 /// The units of one object, which follow the choice of its dataset.
@@ -82,13 +81,12 @@ FetchUnits::Unit DatasetUnits::record_unit(std::size_t shard, std::uint64_t offs
   std::uint64_t begin = 0;
   std::uint64_t next = info.first_sample;  // the first sample of the next unit
   if (after > info.first_sample) {
-    const std::uint64_t cell = start_of(after - 1, shard) / kChunkBlockBytes * kChunkBlockBytes;
+    const std::uint64_t cell = start_of(after - 1, shard) / kCellBytes * kCellBytes;
     const std::uint64_t first = first_from(shard, cell);
     if (first > info.first_sample) begin = start_of(first, shard);  // else with the shard's head
-    next = first_from(shard, cell + kChunkBlockBytes);
+    next = first_from(shard, cell + kCellBytes);
   } else if (next < end_sample) {  // in the shard's head, which goes with the first sample
-    next = first_from(
-        shard, start_of(next, shard) / kChunkBlockBytes * kChunkBlockBytes + kChunkBlockBytes);
+    next = first_from(shard, start_of(next, shard) / kCellBytes * kCellBytes + kCellBytes);
   }
   const std::uint64_t end =
       next < end_sample ? std::min(start_of(next, shard), object_bytes) : object_bytes;

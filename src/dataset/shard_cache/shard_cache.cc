@@ -147,25 +147,35 @@ std::shared_ptr<const ChunkFile> ShardCache::open_chunk(State& state, const Chun
   return file;
 }
 
-bool ShardCache::read(const ChunkId& id, std::uint64_t offset_bytes, std::span<std::byte> out) {
+std::shared_ptr<const ChunkFile> ShardCache::open_chunk(const ChunkId& id) {
   State& state = this->state();
-  if (state.directory == nullptr) return false;
-  const std::shared_ptr<const ChunkFile> chunk = open_chunk(state, id);
+  return state.directory == nullptr ? nullptr : open_chunk(state, id);
+}
+
+bool ShardCache::read(const ChunkId& id, std::uint64_t offset_bytes, std::span<std::byte> out) {
+  const std::shared_ptr<const ChunkFile> chunk = open_chunk(id);
   if (chunk == nullptr) return false;
   const Status status = chunk->read(offset_bytes, out);
+  read_ended(*chunk, status, out.size());
+  return status.ok();
+}
+
+void ShardCache::read_ended(const ChunkFile& chunk, const Status& status,
+                            std::uint64_t size_bytes) {
+  State& state = this->state();
+  const ChunkId& id = chunk.head().id;
   if (status.ok()) {
-    state.directory->touch(*chunk);
+    state.directory->touch(chunk);
     state.forecast.exchange(*options_.ops, state.directory->orders());
     state.hits.add();
-    state.hit_bytes.add(out.size());
-    return true;
+    state.hit_bytes.add(size_bytes);
+    return;
   }
   state.forget(id);
-  if (!chunk->is_named()) return false;  // evicted by another process
+  if (!chunk.is_named()) return;  // evicted by another process
   if (status.code() == Code::corrupt) state.healed.add();
   if (status.code() != Code::corrupt) failed(state, status, /*is_write=*/false);
   static_cast<void>(state.directory->remove(id));
-  return false;
 }
 
 std::shared_ptr<OrderProgress> ShardCache::announce(AnnouncedOrder order) {

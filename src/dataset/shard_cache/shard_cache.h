@@ -72,6 +72,10 @@ class ShardCache {
 
   /// Reads a part of a chunk from the local disk; false if it is not there or not whole.
   bool read(const ChunkId& id, std::uint64_t offset_bytes, std::span<std::byte> out);
+  /// The same for a reader of its own: opens a chunk, or returns null; then read_ended() is told
+  /// what became of the read of some bytes. After a failure the chunk is not there any more.
+  std::shared_ptr<const ChunkFile> open_chunk(const ChunkId& id);
+  void read_ended(const ChunkFile& chunk, const Status& status, std::uint64_t size_bytes);
   /// Begins to fetch a chunk. Trouble is no_room.
   CacheDirectory::Begin begin(const ChunkId& id, ChunkFetch& out);
   void commit(ChunkFetch fetch, std::string_view identity, std::span<const std::byte> body);
