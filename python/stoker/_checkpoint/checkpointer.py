@@ -30,6 +30,7 @@ from stoker._checkpoint.save.place import refuse_place
 from stoker._checkpoint.save.writer import Encoded, Progress, Writer, end_with_worker
 from stoker._checkpoint.settings import (
     check_allow,
+    check_device,
     check_disks,
     check_loader,
     check_only,
@@ -386,6 +387,7 @@ class Checkpointer(Listing):
                 check_names(trees, SETTINGS)
                 check_slips("restore()", trees, SETTINGS)
                 check_verify(verify)
+                check_device(device)
                 wanted = Wanted(
                     with_rng(trees),
                     loader,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -155,6 +156,19 @@ def check_verify(verify: Any) -> None:
     """Raises ValueError if it is no value of ``verify=``."""
     if verify not in ("during", "before"):
         raise ValueError(f'verify={verify!r}: it is "during" or "before"')
+
+
+def check_device(device: Any) -> None:
+    """Raises ValueError if it is no device of torch; no tensor may be there that would say so."""
+    torch = sys.modules.get("torch")
+    if device is None or torch is None:
+        return
+    try:
+        if isinstance(device, bool):
+            raise TypeError
+        torch.device(device)
+    except (TypeError, RuntimeError):
+        raise ValueError(f'device={device!r}: a device of torch, as "cpu" or "cuda:0"') from None
 
 
 def check_loader(loader: Any, method: str) -> None:

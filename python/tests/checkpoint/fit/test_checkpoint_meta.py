@@ -145,3 +145,15 @@ def test_a_parameter_with_hooks_is_refused(tmp_path: Path) -> None:
         saver.save(1, model=Net()).wait()
         with pytest.raises(ValueError, match="it has hooks: register them after the restore"):
             saver.restore(model=into, device="cpu")
+
+
+def test_what_is_no_device_is_refused_also_if_nothing_is_on_meta(tmp_path: Path) -> None:
+    model = Net()
+    with stoker.Checkpointer(tmp_path) as saver:
+        saver.save(1, model=model).wait()
+        wrong: Any
+        for wrong in ("cdua", True, [0]):
+            with pytest.raises(ValueError, match=r"device=.*a device of torch"):
+                saver.restore(model=model, device=wrong)
+        for right in ("cpu", torch.device("cpu"), None):
+            assert saver.restore(model=model, device=right) == 1
