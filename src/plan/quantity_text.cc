@@ -230,7 +230,7 @@ std::string time_text(double seconds, bool is_short) {
   const double size = std::abs(seconds);
   if (size == 0) return "0 s";
   if (size < 1e-3) return grouped(seconds * 1e6, 5) + " us";
-  if (size < 1) return grouped(seconds * 1e3, 5) + " ms";
+  if (size < 0.99999) return grouped(seconds * 1e3, 5) + " ms";  // not "1,000 ms"
   const std::string plain = grouped(seconds, 7) + " s";
   if (size < 120 || is_short) return plain;
   if (size < 7200) return fmt::format("{} ({} min)", plain, grouped(seconds / 60, 5));

@@ -106,6 +106,7 @@ TEST(QuantityText, five_digits_and_both_kinds_of_gigabytes) {
   EXPECT_EQ(format_quantity(1138.4199, Unit::seconds), "1,138.42 s (18.974 min)");
   EXPECT_EQ(format_quantity(195312.5, Unit::seconds), "195,312.5 s (2.2606 d)");
   EXPECT_EQ(format_quantity(553846154, Unit::seconds), "553,846,154 s (6,410.3 d, 17.562 years)");
+  EXPECT_EQ(format_quantity(0.9999999999, Unit::seconds), "1 s");
   EXPECT_EQ(format_quantity(0.2, Unit::seconds), "200 ms");
   EXPECT_EQ(format_quantity(17203.2, Unit::money), "$17,203.20");
   EXPECT_EQ(format_quantity(256000, Unit::money), "$256,000");
