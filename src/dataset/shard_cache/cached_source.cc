@@ -99,7 +99,8 @@ void CachedSource::take(Part part) {
 /// Begins to read the part past the page cache, or has it wait for that; false if the chunk is not
 /// there, or is to be read otherwise.
 bool CachedSource::start_disk(const Part& part) {
-  if (part.is_retried || (has_tried_engine_ && !engine_)) return false;
+  // One range at a time needs no ring: that is a source for a single read.
+  if (depth_ == 1 || part.is_retried || (has_tried_engine_ && !engine_)) return false;
   std::shared_ptr<const ChunkFile> chunk = cache_->open_chunk(part.chunk);
   if (chunk == nullptr) return false;
   const std::optional<ChunkFile::DirectRead> read =

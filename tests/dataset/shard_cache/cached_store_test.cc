@@ -1,5 +1,6 @@
 // A cache over a store: what is read, from where, and what happens to files that are not what they
 // should be.
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <atomic>
@@ -7,6 +8,7 @@
 
 #include "conformance/object_store_suite.h"
 #include "dataset/shard_cache/cache_support.h"
+#include "io/engine/residency.h"
 #include "support/faulty_file_ops.h"
 #include "support/hooked_file_ops.h"
 #include "support/in_child.h"
@@ -139,6 +141,60 @@ TEST_F(CachedStoreTest, a_chunk_with_a_flipped_bit_is_healed_from_the_source) {
     EXPECT_EQ(source_->read_count(), before + 1);
     EXPECT_EQ(read_range(*object, 0, 100'000), part_of(bytes_, 0, 100'000));
     EXPECT_EQ(source_->read_count(), before + 1);
+  }
+}
+
+/// Drops the chunk files from the page cache, so that they are read past it.
+void evict_all(const std::string& folder) {
+  for (const std::filesystem::path& path : files_below(folder)) {
+    const auto fd = posix_file_ops().open(path.string(), O_RDONLY);
+    ASSERT_TRUE(fd.ok());
+    ASSERT_TRUE(evict(fd->get()).ok());
+  }
+}
+
+TEST_F(CachedStoreTest, many_ranges_that_are_on_the_disk_alone_are_read_and_healed_together) {
+  constexpr std::size_t kRanges = 200;
+  constexpr std::size_t kRangeBytes = 70'001;
+  for (const bool is_damaged : {false, true}) {
+    SCOPED_TRACE(is_damaged);
+    {
+      const auto cache = open_cache(dir_.file("cache"));
+      for (const std::size_t at : {std::size_t{0}, kChunk, 2 * kChunk})
+        read_range(*open(cache), at, 10);
+    }
+    const auto files = files_below(chunks());
+    ASSERT_EQ(files.size(), 3U);
+    if (is_damaged) flip_bit(files[0], kChunkHeadBytes + 50'000);
+    evict_all(chunks());
+    const std::uint64_t before = source_->read_count();
+    const auto cache = open_cache(dir_.file("cache"));
+    const auto store = ShardCache::over(cache, source_);
+    const auto object = *store->open("a");
+    const auto source = *store->make_source(kRanges);
+    std::vector<std::vector<std::byte>> found(kRanges, std::vector<std::byte>(kRangeBytes));
+    std::vector<Request> requests;
+    const auto start_of = [&](std::size_t i) {
+      return i * (bytes_.size() - kRangeBytes) / kRanges;
+    };
+    for (std::size_t i = 0; i < kRanges; ++i) {
+      requests.push_back(request_of(*object, start_of(i), found[i]));
+      requests.back().tag = i;
+    }
+    ASSERT_EQ(*source->submit(requests), kRanges);
+    std::vector<Completion> done(kRanges);
+    for (std::size_t count = 0; count < kRanges;) {
+      const auto reaped = source->reap(std::span(done).subspan(count), 1, std::chrono::seconds(60));
+      ASSERT_TRUE(reaped.ok() && *reaped > 0);
+      count += *reaped;
+    }
+    for (const Completion& each : done) {
+      ASSERT_EQ(each.result, static_cast<std::int64_t>(kRangeBytes)) << each.tag;
+      ASSERT_EQ(found[each.tag], part_of(bytes_, start_of(each.tag), kRangeBytes)) << each.tag;
+    }
+    EXPECT_EQ(cache->stats().healed, is_damaged ? 1U : 0U);
+    EXPECT_EQ(source_->read_count() - before, is_damaged ? 1U : 0U);
+    EXPECT_TRUE(cache->trouble().ok()) << cache->trouble().message();
   }
 }
 
