@@ -25,28 +25,37 @@ namespace {
 /// Tensors that have become different on two ranks.
 class Differences {
  public:
-  void add(const std::string& name, std::uint32_t one, std::uint32_t other) {
-    if (names_.empty()) first_ = fmt::format("ranks {} and {}", one, other);
-    if (names_.empty()) name_ = name;
-    names_.insert(name);
+  void add(const CheckpointTensor& tensor, std::uint32_t one, std::uint32_t other) {
+    if (names_.empty()) {
+      first_ = fmt::format("ranks {} and {}", one, other);
+      name_ = tensor.name;
+      is_slice_ = tensor.shape != tensor.global_shape;
+    }
+    names_.insert(tensor.name);
   }
   /// Names the first one, and how many there are; OK if there are none.
   Status status() const {
     if (names_.empty()) return {};
     const std::size_t more = names_.size() - 1;
-    return {
-        Code::invalid_argument,
-        fmt::format("tensor {}{}: {} had the same bytes at an earlier save, and differ now: "
-                    "nothing was saved. If this is intended, continue: the next save stores {} "
-                    "for each rank",
-                    quote_for_message(name_), more == 0 ? "" : fmt::format(" and {} more", more),
-                    first_, more == 0 ? "it" : "them")};
+    const std::string advice =
+        is_slice_ ? "They have the same slice of it, of which one is stored: make them equal, or "
+                    "restore the last checkpoint"
+                  : fmt::format(
+                        "If this is intended, continue: the next save stores {} for each "
+                        "rank",
+                        more == 0 ? "it" : "them");
+    return {Code::invalid_argument,
+            fmt::format("tensor {}{}: {} had the same bytes at an earlier save, and differ now: "
+                        "nothing was saved. {}",
+                        quote_for_message(name_),
+                        more == 0 ? "" : fmt::format(" and {} more", more), first_, advice)};
   }
 
  private:
   std::set<std::string, std::less<>> names_;
   std::string name_;
   std::string first_;
+  bool is_slice_ = false;  // the first one
 };
 
 /// Checks that what several ranks have, and one has stored, is the same on all of them.
@@ -75,7 +84,7 @@ Status check_copies(std::span<const CheckpointPart> parts) {
             fmt::format("rank {} expects that another rank stores tensor {}, and none does",
                         part.rank, quote_for_message(copy.name)));
       if (found->second.tensor->digest != copy.digest)
-        differences.add(copy.name, found->second.rank, part.rank);
+        differences.add(*found->second.tensor, found->second.rank, part.rank);
     }
   }
   return differences.status();
@@ -108,7 +117,7 @@ void add_tensors(CheckpointManifest& manifest, CheckpointPart& part,
     const auto& [index, rank] = found->second;
     const CheckpointTensor& first = manifest.tensors[index];
     if (first.shape != tensor.shape || first.digest != tensor.digest)
-      differences.add(tensor.name, rank, part.rank);
+      differences.add(first, rank, part.rank);
     manifest.duplicates.push_back(std::move(tensor));
   }
 }

@@ -156,6 +156,7 @@ def test_equal_slices_are_stored_once_and_different_ones_refused(
         on_all(group, "w[3] += rank")
         for said in on_all(group, _SAVE.format(2, f"s={{'w': {part}}}")):
             assert "ranks 2 and 3" in said or "ranks 3 and 2" in said
+            assert "They have the same slice of it" in said
         for said in on_all(group, _SAVE.format(3, f"s={{'w': {part}}}")):
             assert "several ranks have the same slice of it, with different bytes" in said
         on_all(group, "saver.close()")
