@@ -86,8 +86,8 @@ struct PackFilesOptions {
 /// Packs a directory or a file into `directory`, which is new, empty, or that of an earlier run of
 /// the same job: shards that it has finished are kept. `already_exists` if it has anything else,
 /// `unavailable` while another run uses it, `unsupported` for files that Stoker reads with Python
-/// (Parquet, Arrow, HDF5, LMDB), `cancelled` if `stop` fires. After a failure or a kill, every file
-/// with a final name is complete, and the same call continues.
+/// (Parquet, Arrow, HDF5, LMDB) and for a URI, `cancelled` if `stop` fires. After a failure or a
+/// kill, every file with a final name is complete, and the same call continues.
 ///
 /// Thread safety: from any thread. Its threads end before it returns.
 STOKER_API Result<PackReport> pack_files(const std::string& source, const std::string& directory,

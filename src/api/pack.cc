@@ -20,6 +20,7 @@
 #include "dataset/pack/verify.h"
 #include "formats/json/strict_json.h"
 #include "formats/utf8.h"
+#include "io/files/local_path.h"
 #include "stoker/verify.h"
 
 namespace stoker {
@@ -36,6 +37,7 @@ Status check_kind(const std::string& source, const std::string& kind) {
 Result<PackReport> pack_into(const std::string& source, const std::string& directory,
                              const PackFilesOptions& options) {
   STOKER_TRY(check_kind(source, options.kind));
+  STOKER_TRY(check_local_path(directory));
   STOKER_TRY(check_apart(source, directory));
   PackInputOptions input_options{.kind = options.kind,
                                  .dtype = options.dtype,

@@ -211,6 +211,8 @@ TEST(PackFilesTest, what_cannot_be_packed_is_refused) {
             Code::invalid_argument);
   EXPECT_EQ(pack_files(folder.file("none"), folder.path() + "-out").status().code(),
             Code::not_found);
+  EXPECT_EQ(pack_files(folder.file("in"), "s3://bucket/out").status().code(), Code::unsupported);
+  EXPECT_FALSE(std::filesystem::exists("s3:"));
   EXPECT_FALSE(std::filesystem::exists(folder.file("out")));
 }
 
