@@ -2,10 +2,12 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
@@ -36,6 +38,12 @@ bool receive(int from, std::string& into) {
   const ssize_t count = ::recv(from, buffer, sizeof buffer, 0);
   if (count > 0) into.append(buffer, static_cast<std::size_t>(count));
   return count > 0;
+}
+
+/// Waits so long for the client to end the connection.
+bool has_gone_within(int client, std::chrono::milliseconds time) {
+  pollfd ended{.fd = client, .events = POLLIN, .revents = 0};
+  return ::poll(&ended, 1, static_cast<int>(time.count())) > 0;
 }
 
 /// Ends a connection so that the client sees a reset.
@@ -156,11 +164,14 @@ std::string FaultProxy::ask_server(const ProxiedRequest& request, const Fault& f
   const UniqueFd server(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const sockaddr_in address = loopback(std::atoi(server_.substr(server_.rfind(':') + 1).c_str()));
   std::string reply;
-  if (::connect(server.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      !send_all(server.get(), head) || !send_all(server.get(), body))
+  if (::connect(server.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     return reply;
+  // A server that refuses a request may answer before it has read the body, or without reading it.
+  const std::jthread sender(
+      [&] { static_cast<void>(send_all(server.get(), head) && send_all(server.get(), body)); });
   while (receive(server.get(), reply)) {
   }
+  ::shutdown(server.get(), SHUT_RDWR);
   return reply;
 }
 
@@ -188,6 +199,12 @@ void FaultProxy::answer(int client, const ProxiedRequest& request, const Fault& 
     send_all(client, head);
     while (send_all(client, std::string(65536, 'x'))) {
     }
+    return;
+  }
+  if (fault.kind == Kind::drip) {
+    send_all(client, head);
+    for (std::size_t i = 0; i < body.size() && send_all(client, body.substr(i, 1)); ++i)
+      if (has_gone_within(client, std::chrono::milliseconds(20))) return;
     return;
   }
   const bool is_cut = fault.kind == Kind::truncate || fault.kind == Kind::stall;

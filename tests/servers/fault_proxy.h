@@ -37,6 +37,7 @@ struct Fault {
     ignore_range,  ///< The server never sees the header Range.
     shift_range,   ///< Content-Range names another range.
     endless,       ///< The answer's body never ends.
+    drip,          ///< The answer's body comes in pieces of a byte, fifty a second.
   };
   Kind kind = Kind::none;
   int status = 200;

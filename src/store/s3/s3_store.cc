@@ -95,8 +95,9 @@ class S3Store final : public ObjectStore {
   }
 
   Result<bool> is_folder(const std::string& key) {
-    STOKER_ASSIGN(const ListPage page, client_.list_page(prefix_of(key), "", "", 1));
-    return !page.keys.empty();
+    const std::string prefix = prefix_of(key);
+    STOKER_ASSIGN(const ListPage page, client_.list_page(prefix, "", "", 1));
+    return !page.keys.empty() && page.keys.front().key.starts_with(prefix);
   }
 
   Status collect(const std::string& prefix, std::vector<std::pair<std::string, Kind>>& names) {

@@ -233,17 +233,18 @@ class S3Upload final : public Upload {
   Result<ObjectInfo> look_back() {
     HttpCall call{.method = "HEAD", .key = key_};
     STOKER_TRY(client_.http().perform(call));
-    STOKER_ASSIGN(const RemoteVersion version, version_of(call.response));
+    const Result<RemoteVersion> version = version_of(call.response);
+    if (!version.ok()) return version.status().with_context(client_.name_of(key_));
     if (call.response.header(kTokenHeader) != token_)
       return Status(Code::unavailable, "the object was replaced at once by another writer", ESTALE)
           .with_context(client_.name_of(key_));
-    if (version.info.size_bytes != total_bytes_)
+    if (version->info.size_bytes != total_bytes_)
       return Status(Code::corrupt,
-                    "the object has " + std::to_string(version.info.size_bytes) + " bytes, and " +
+                    "the object has " + std::to_string(version->info.size_bytes) + " bytes, and " +
                         std::to_string(total_bytes_) + " were uploaded",
                     EIO)
           .with_context(client_.name_of(key_));
-    return version.info;
+    return version->info;
   }
 
   S3Client& client_;

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 
 #include "stoker/copy.h"
 #include "store/s3/s3_fixture.h"
@@ -49,12 +50,13 @@ Status use_all(ObjectStore& store, const std::string& folder, const std::string&
   return {};
 }
 
-struct Transient {
+/// A fault, and what tests call it.
+struct NamedFault {
   const char* name;
   Fault fault;
 };
 
-class S3TransientFaultTest : public S3FaultTest, public ::testing::WithParamInterface<Transient> {
+class S3TransientFaultTest : public S3FaultTest, public ::testing::WithParamInterface<NamedFault> {
  protected:
   /// An error under status 200 comes in a body that is text.
   static bool may_happen(const ProxiedRequest& request) {
@@ -62,6 +64,8 @@ class S3TransientFaultTest : public S3FaultTest, public ::testing::WithParamInte
         request.method != "HEAD" && request.head.find("Range:") == std::string::npos;
     return is_text || GetParam().fault.kind != Kind::answer || GetParam().fault.status != 200;
   }
+  const TempDir keys_;
+
   /// Runs `use` with the fault at the first request, then at the second, and so on, until there are
   /// no more.
   void sweep(const std::function<void(ObjectStore&, std::size_t)>& use) {
@@ -72,7 +76,15 @@ class S3TransientFaultTest : public S3FaultTest, public ::testing::WithParamInte
         is_reached |= number == at;
         return number == at && may_happen(request) ? GetParam().fault : Fault{};
       });
-      if (GetParam().fault.kind == Kind::stall) options.http.stall_timeout = 200ms;
+      if (GetParam().fault.kind == Kind::stall || GetParam().fault.kind == Kind::drip)
+        options.http.stall_timeout = 200ms;
+      // Keys that expire are fetched again when the server refuses them.
+      const S3Credentials keys = options.credentials.fixed;
+      std::ofstream(keys_.file("config"))
+          << "[default]\ncredential_process = printf '{\"AccessKeyId\": \"" << keys.access_key_id
+          << "\", \"SecretAccessKey\": \"" << keys.secret_access_key
+          << "\", \"Expiration\": \"2099-01-01T00:00:00Z\"}'\n";
+      options.credentials = {.config_file = keys_.file("config")};
       const auto store = open_bucket(options);
       use(*store, at);
       if (!is_reached) return;
@@ -82,16 +94,20 @@ class S3TransientFaultTest : public S3FaultTest, public ::testing::WithParamInte
 
 INSTANTIATE_TEST_SUITE_P(
     each, S3TransientFaultTest,
-    ::testing::Values(Transient{"internal_error", answer(500, "InternalError")},
-                      Transient{"slow_down", answer(503, "SlowDown")},
-                      Transient{"gateway", answer(502)},
-                      Transient{"too_many", answer(429, "", "Retry-After: 0\r\n")},
-                      Transient{"error_under_200", answer(200, "InternalError")},
-                      Transient{"reset", {.kind = Fault::Kind::reset}},
-                      Transient{"lost_reply", {.kind = Fault::Kind::lose_reply}},
-                      Transient{"truncated", {.kind = Fault::Kind::truncate}},
-                      Transient{"stall", {.kind = Fault::Kind::stall}},
-                      Transient{"spoiled_body", {.kind = Fault::Kind::spoil_body}}),
+    ::testing::Values(
+        NamedFault{"internal_error", answer(500, "InternalError")},
+        NamedFault{"slow_down", answer(503, "SlowDown")}, NamedFault{"gateway", answer(502)},
+        NamedFault{"too_many", answer(429, "", "Retry-After: 0\r\n")},
+        NamedFault{"error_under_200", answer(200, "InternalError")},
+        NamedFault{"reset", {.kind = Fault::Kind::reset}},
+        NamedFault{"lost_reply", {.kind = Fault::Kind::lose_reply}},
+        NamedFault{"truncated", {.kind = Fault::Kind::truncate}},
+        NamedFault{"stall", {.kind = Fault::Kind::stall}},
+        NamedFault{"spoiled_body", {.kind = Fault::Kind::spoil_body}},
+        NamedFault{"slow_body", {.kind = Fault::Kind::drip}},
+        NamedFault{"expired_keys", answer(400, "ExpiredToken")},
+        NamedFault{"skewed_clock",
+                   answer(403, "RequestTimeTooSkewed", "Date: Wed, 01 Jan 2020 00:00:00 GMT\r\n")}),
     [](const auto& each) { return std::string(each.param.name); });
 
 TEST_P(S3TransientFaultTest, one_at_any_request_changes_nothing) {
@@ -114,6 +130,73 @@ TEST_P(S3TransientFaultTest, one_at_any_request_of_an_upload_in_parts_leaves_it_
     const bool may_leave_one = at == 0;
     EXPECT_LE(orphans(), may_leave_one ? 1U : 0U) << "request " << at;
   });
+}
+
+class S3LastingFaultTest : public S3FaultTest, public ::testing::WithParamInterface<NamedFault> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    each, S3LastingFaultTest,
+    ::testing::Values(NamedFault{"ignored_range", {.kind = Fault::Kind::ignore_range}},
+                      NamedFault{"wrong_content_range", {.kind = Fault::Kind::shift_range}},
+                      NamedFault{"endless_body", {.kind = Fault::Kind::endless}}),
+    [](const auto& each) { return std::string(each.param.name); });
+
+TEST_P(S3LastingFaultTest, one_at_any_request_is_an_error_in_time_or_changes_nothing) {
+  const std::string text = pattern(kPart + 1000);
+  for (std::size_t at = 0;; ++at) {
+    ASSERT_LT(at, 100U);
+    bool is_reached = false;
+    S3Options options = through([&](const ProxiedRequest&, std::size_t number) {
+      is_reached |= number == at;
+      return number == at ? GetParam().fault : Fault{};
+    });
+    options.http.timeout = 20s;
+    const auto store = open_bucket(options);
+    const std::string name = key(std::to_string(at));
+    const auto begin = std::chrono::steady_clock::now();
+    const auto info = put(*store, name, text);
+    const auto read = info.ok() ? get(*store, name) : Result<std::string>(info.status());
+    if (read.ok()) {
+      EXPECT_TRUE(*read == text) << "request " << at;
+    } else {
+      EXPECT_NE(read.status().message().find(name), std::string_view::npos)
+          << read.status().message();
+    }
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 2 * options.http.timeout);
+    // Whatever was said, the object is there whole or not at all.
+    const auto there = get(*open_bucket(ceph_options()), name);
+    EXPECT_TRUE(there.ok() ? *there == text : there.status().code() == Code::not_found);
+    EXPECT_LE(orphans(), at == 0 ? 1U : 0U) << "request " << at;
+    if (!is_reached) return;
+  }
+}
+
+TEST_F(S3FaultTest, a_list_that_is_stale_names_what_is_not_found) {
+  const auto plain = open_bucket(ceph_options());
+  ASSERT_TRUE(put(*plain, key("old"), "x").ok());
+  std::string stale;
+  const auto list = [&](const std::shared_ptr<ObjectStore>& store) {
+    std::string names;
+    EXPECT_TRUE(store
+                    ->list(prefix_,
+                           [&](const std::string& name, ObjectStore::Kind) {
+                             names += name + " ";
+                             return true;
+                           })
+                    .ok());
+    return names;
+  };
+  const auto store = open_bucket(through([&](const ProxiedRequest& request, std::size_t) {
+    const bool is_list = request.target.find("list-type=2") != std::string::npos;
+    return is_list && !stale.empty() ? Fault{.kind = Kind::answer, .body = stale} : Fault{};
+  }));
+  stale = "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>" + key("old") +
+          "</Key><Size>1</Size></Contents></ListBucketResult>";
+  ASSERT_TRUE(store->remove(key("old")).ok());
+  ASSERT_TRUE(put(*store, key("new"), "y").ok());
+  EXPECT_EQ(list(store), "old ");
+  EXPECT_EQ(store->open(key("old")).status().code(), Code::not_found);
+  EXPECT_EQ(*get(*store, key("new")), "y");  // what was written is read, whatever a list says
 }
 
 TEST_F(S3FaultTest, an_answer_that_is_wrong_is_an_error_and_no_byte_of_it_is_returned) {
