@@ -18,13 +18,14 @@ namespace stoker {
 enum class LoaderStage : std::uint8_t {
   queue,    ///< Not started, because all threads are busy with earlier batches; or being planned.
   memory,   ///< Waiting for memory that earlier batches, or those the caller holds, use.
-  read,     ///< Being read; for compressed shards also decompressed.
+  store,    ///< Waiting for bytes of an object store; through a cache, of what it does not have.
+  read,     ///< Being read otherwise; for compressed shards also decompressed.
   decode,   ///< Being split into fields and converted.
   collate,  ///< Being assembled and handed over.
 };
-inline constexpr std::size_t kLoaderStages = 5;
+inline constexpr std::size_t kLoaderStages = 6;
 
-/// "queue", "memory", "read", "decode", "collate".
+/// "queue", "memory", "store", "read", "decode", "collate".
 STOKER_API std::string_view loader_stage_name(LoaderStage stage) noexcept;
 
 /// Counters of a fetcher since it was made. The `*_reads` and `*_bytes` of the read paths count
@@ -47,8 +48,9 @@ struct FetchCounters {
   std::uint64_t inflated_bytes = 0;   ///< Copied out of compressed shards.
   std::uint64_t residency_looks = 0;  ///< cachestat(2) calls, for whole shards and single ranges.
   nanoseconds plan_time{0};
-  nanoseconds read_time{0};  ///< Time in read(), including waiting.
-  nanoseconds wait_time{0};  ///< Part of read_time: idle until the device answers.
+  nanoseconds read_time{0};   ///< Time in read(), including waiting.
+  nanoseconds wait_time{0};   ///< Part of read_time: idle until the device or the store answers.
+  nanoseconds store_time{0};  ///< Part of wait_time: for the store.
 };
 
 /// Figures of a loader, since its current run began. Plain data.

@@ -30,10 +30,13 @@ nb::dict report_fetch(const FetchCounters& fetch) {
   out["direct_bytes"] = fetch.direct_bytes;
   out["drop_behind_reads"] = fetch.drop_behind_reads;
   out["drop_behind_bytes"] = fetch.drop_behind_bytes;
+  out["store_reads"] = fetch.store_reads;
+  out["store_bytes"] = fetch.store_bytes;
   out["inflated_bytes"] = fetch.inflated_bytes;
   out["plan_s"] = seconds(fetch.plan_time);
   out["read_s"] = seconds(fetch.read_time);
   out["wait_s"] = seconds(fetch.wait_time);
+  out["store_s"] = seconds(fetch.store_time);
   return out;
 }
 

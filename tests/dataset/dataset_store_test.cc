@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <thread>
 
 #include "dataset/fetch_support.h"
 #include "dataset/key_search.h"
@@ -102,6 +103,31 @@ TEST_P(DatasetStoreTest, a_loader_gives_the_batches_of_the_directory_also_from_a
     ASSERT_EQ(next.kind, Kind::batch) << next.status.message();
     EXPECT_EQ(written_down(next.batch), expected[i]);
   }
+}
+
+TEST(DatasetStoreTimeTest, a_store_that_stalls_is_seen_in_the_statistics) {
+  std::atomic<bool> is_held{false};
+  std::atomic<std::int64_t> held_ns{0};
+  const TwoPlaces data("tar", [&](const Object&, std::uint64_t, std::size_t) {
+    const Deadline begun = Clock::now();
+    while (is_held) std::this_thread::yield();
+    held_ns = std::max<std::int64_t>(held_ns, (Clock::now() - begun).count());
+    return 0;
+  });
+  ASSERT_TRUE(data.there);
+  is_held = true;
+  const auto loader = start_loader(run_of({data.there}));
+  EXPECT_EQ(loader->next(deadline_after(std::chrono::milliseconds(20))).kind, Kind::timeout);
+  is_held = false;
+  while (loader->next().kind == Kind::batch) {
+  }
+  EXPECT_GT(held_ns, 0);
+  EXPECT_GE(loader->stats().fetch.store_time.count(), held_ns);
+  const auto here = start_loader(run_of({data.here}));
+  while (here->next().kind == Kind::batch) {
+  }
+  EXPECT_EQ(here->stats().fetch.store_time.count(), 0);
+  EXPECT_EQ(here->stats().waited_in[static_cast<std::size_t>(LoaderStage::store)].count(), 0);
 }
 
 TEST_P(DatasetStoreTest, an_index_goes_to_the_cache_directory_or_stays_in_memory) {

@@ -147,7 +147,7 @@ def test_every_name_on_the_pages_exists(page: Path) -> None:
 def test_the_tables_have_what_the_loader_has() -> None:
     text = TUNING.read_text()
     rows = set(re.findall(r"^\| `([a-z_]+)` \|", text, re.MULTILINE))
-    stages = {"queue", "memory", "read", "decode", "collate", "map", "copy"}
+    stages = {"queue", "memory", "store", "read", "decode", "collate", "map", "copy"}
     assert stages <= rows
     settings = set(inspect.signature(stoker.Loader).parameters)
     assert rows - stages - settings == set()

@@ -35,9 +35,10 @@ class LoaderStats:
             none.
         waited_in_s: Its waiting by what the batch was doing meanwhile: "queue" (no thread had begun
             it), "memory" (batches before it, or those that the caller holds, had the memory),
-            "read", "decode", "collate", "map" (in a Python function, or waiting for the GIL that it
-            holds), and "copy" (into page-locked memory, to ``device`` or into ``out``, or
-            beginning copies to it ahead, in the caller's thread).
+            "store" (for bytes of an object store; with a cache, for those it did not have),
+            "read" (other reads), "decode", "collate", "map" (in a Python function, or waiting for
+            the GIL that it holds), and "copy" (into page-locked memory, to ``device`` or into
+            ``out``, or beginning copies to it ahead, in the caller's thread).
         device_copy_s: Time in which batches were being copied ahead to a CUDA device, beside
             everything else: a wait for it is a wait of the device.
         device_bytes: Copied in that time.

@@ -24,6 +24,7 @@ _STALL_SHARE_NONE = 0.01  # below this, a stall is not noticeable
 
 # What is too slow, by the stage of a stoker.Loader with the longest wait.
 _SHORT = {
+    "store": "the object store is",
     "read": "storage is",
     "decode": "decoding in the loader's threads is",
     "collate": "making batches in the loader's threads is",

@@ -122,7 +122,7 @@ def test_stats_say_what_was_done(shards: Path) -> None:
     assert stats.seconds > 0
     assert 0 <= stats.stall_share <= 1
     assert stats.wait_p50_s <= stats.wait_p99_s
-    stages = {"queue", "memory", "read", "decode", "collate", "map", "copy"}
+    stages = {"queue", "memory", "store", "read", "decode", "collate", "map", "copy"}
     assert set(stats.waited_in_s) == stages
     assert sum(stats.waited_in_s.values()) <= stats.seconds * 1.01
     assert "50 samples in" in str(stats)

@@ -159,7 +159,8 @@ FetchCounters RecordFetcher::counters() const {
           .residency_looks = parts_->shards.looks(),
           .plan_time = time_of(parts_->plan_ns),
           .read_time = time_of(parts_->read_ns),
-          .wait_time = time_of(read.wait_ns)};
+          .wait_time = time_of(read.wait_ns) + time_of(read.store_wait_ns),
+          .store_time = time_of(read.store_wait_ns)};
 }
 
 }  // namespace stoker

@@ -79,7 +79,7 @@ Status StretchReader::read(std::span<const Stretch> stretches, const Places& pla
   }
   if (!cold_.empty()) {
     STOKER_TRY(start_engine());
-    STOKER_TRY(read_cold_stretches(reader_));
+    STOKER_TRY(read_cold_stretches(reader_, counters_.wait_ns));
   }
   STOKER_TRY(read_store_stretches());
   cold_.clear();
@@ -90,6 +90,7 @@ Status StretchReader::read(std::span<const Stretch> stretches, const Places& pla
 Status StretchReader::read_store_stretches() {
   while (!far_.empty()) {
     ObjectStore& store = store_of(stretches_[far_.front()]);
+    const ShardCache* const cache = shards_.dataset(stretches_[far_.front()].dataset).cache().get();
     cold_.clear();
     std::erase_if(far_, [&](std::uint32_t i) {
       const bool is_here = &store_of(stretches_[i]) == &store;
@@ -97,19 +98,26 @@ Status StretchReader::read_store_stretches() {
       return is_here;
     });
     STOKER_ASSIGN(std::optional<RangeReader>* const reader, start_source(store));
-    STOKER_TRY(read_cold_stretches(*reader));
+    const Deadline begun = Clock::now();
+    const std::uint64_t before = cache == nullptr ? 0 : cache->source_reads();
+    Counter waited;
+    STOKER_TRY(read_cold_stretches(*reader, waited));
+    const auto took = static_cast<std::uint64_t>((Clock::now() - begun).count());
+    // A cache that needed its source has waited for it, and not for its own files.
+    const bool is_hit = cache != nullptr && cache->source_reads() == before;
+    (is_hit ? counters_.wait_ns : counters_.store_wait_ns).add(is_hit ? waited.value() : took);
   }
   return {};
 }
 
-Status StretchReader::read_cold_stretches(std::optional<RangeReader>& reader) {
+Status StretchReader::read_cold_stretches(std::optional<RangeReader>& reader, Counter& wait_ns) {
   next_cold_ = 0;
   const auto check = [this] {
     return stop_.stop_requested() ? Status(Code::cancelled, "stopped while reading samples")
                                   : Status();
   };
   const Status status = reader->read(
-      *this, {.piece_bytes = options_.piece_bytes, .check = check, .wait_ns = &counters_.wait_ns});
+      *this, {.piece_bytes = options_.piece_bytes, .check = check, .wait_ns = &wait_ns});
   if (!reader->is_usable()) reader.reset();  // the next read makes a new one
   return status;
 }

@@ -55,7 +55,8 @@ class StretchReader final : private RangeFeed {
     Counter direct_reads, direct_bytes;
     Counter drop_behind_reads, drop_behind_bytes;
     Counter store_reads, store_bytes;
-    Counter wait_ns;
+    Counter wait_ns;        // for devices
+    Counter store_wait_ns;  // for stores
   };
 
   StretchReader(FetchShards& shards, const Options& options) : shards_(shards), options_(options) {}
@@ -80,7 +81,7 @@ class StretchReader final : private RangeFeed {
   ObjectStore& store_of(const FetchPlan::Stretch& stretch) const {
     return shards_.dataset(stretch.dataset).sample_store();
   }
-  Status read_cold_stretches(std::optional<RangeReader>& reader);
+  Status read_cold_stretches(std::optional<RangeReader>& reader, Counter& wait_ns);
   Status read_store_stretches();
   Status read_warm_stretches(StretchSink& sink, const std::stop_token& stop);
   Status read_warm(const FetchPlan::Stretch& stretch, StretchSink& sink,

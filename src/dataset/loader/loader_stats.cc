@@ -38,6 +38,7 @@ void add_counters(FetchCounters& sum, const FetchCounters& more) noexcept {
   sum.plan_time += more.plan_time;
   sum.read_time += more.read_time;
   sum.wait_time += more.wait_time;
+  sum.store_time += more.store_time;
 }
 
 }  // namespace stoker

@@ -111,8 +111,13 @@ Status LoaderRun::Threads::make_batch(std::uint64_t number, BatchMaker& maker, B
   const Status leased = memory.ok() ? lease(number, *memory, out) : memory.status();
   hand_over_.end_lease(number);
   STOKER_TRY(leased);
-  out.times.enter(LoaderStage::read);
-  return maker.fill(out, stop_source_.get_token());
+  const Deadline begun = Clock::now();
+  const nanoseconds before = maker.counters().store_time;
+  out.times.enter(LoaderStage::store, begun);
+  Status filled = maker.fill(out, stop_source_.get_token());
+  // The wait for the store comes first, then the rest of the reads.
+  out.times.enter(LoaderStage::read, begun + (maker.counters().store_time - before));
+  return filled;
 }
 
 Status LoaderRun::Threads::lease(std::uint64_t number, const LoaderPlan::BatchMemory& memory,

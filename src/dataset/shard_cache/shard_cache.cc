@@ -217,6 +217,11 @@ void ShardCache::count_pass(std::uint64_t bytes) noexcept {
   state.passed_bytes.add(bytes);
 }
 
+std::uint64_t ShardCache::source_reads() const noexcept {
+  const State* const state = state_if_here();
+  return state == nullptr ? 0 : state->fetches.value() + state->passes.value();
+}
+
 void ShardCache::count_wait() noexcept {
   state().waits.add();
 }

@@ -81,6 +81,8 @@ class ShardCache {
   void commit(ChunkFetch fetch, std::string_view identity, std::span<const std::byte> body);
   void abandon(ChunkFetch fetch);
   void count_pass(std::uint64_t bytes) noexcept;
+  /// Returns how often this process has read from a source.
+  std::uint64_t source_reads() const noexcept;
   void count_wait() noexcept;
 
  private:

@@ -50,7 +50,7 @@ TEST_F(StreamCliTest, json_has_the_figures_and_they_agree) {
   EXPECT_NEAR(found["samples_per_s"].get<double>() * found["seconds"].get<double>(), 120, 1e-6);
   EXPECT_LE(found["wait_p50_ns"], found["wait_p99_ns"]);
   std::int64_t waited = 0;
-  for (const char* stage : {"queue", "memory", "read", "decode", "collate"})
+  for (const char* stage : {"queue", "memory", "store", "read", "decode", "collate"})
     waited += found["waited_in_ns"][stage].get<std::int64_t>();
   EXPECT_NEAR(static_cast<double>(waited), found["waited_ns"].get<double>(), 1000);
   EXPECT_EQ(found["cursor"]["epoch"], 1);

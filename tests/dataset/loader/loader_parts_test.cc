@@ -53,16 +53,17 @@ TEST(HeldWaitTest, a_batch_ends_the_wait) {
 TEST(LoaderStatsTest, a_wait_is_cut_by_the_stages_of_the_batch) {
   StageTimes times;
   times.enter(LoaderStage::memory, kStart + seconds(1));
-  times.enter(LoaderStage::read, kStart + seconds(3));
+  times.enter(LoaderStage::store, kStart + seconds(3));
+  times.enter(LoaderStage::read, kStart + seconds(5));
   times.enter(LoaderStage::decode, kStart + seconds(6));
   times.enter(LoaderStage::collate, kStart + seconds(10));
   using Cut = std::array<nanoseconds, kLoaderStages>;
   EXPECT_EQ(attribute_wait(times, kStart, kStart + seconds(11)),
-            (Cut{seconds(1), seconds(2), seconds(3), seconds(4), seconds(1)}));
+            (Cut{seconds(1), seconds(2), seconds(2), seconds(1), seconds(4), seconds(1)}));
   EXPECT_EQ(attribute_wait(times, kStart + seconds(4), kStart + seconds(7)),
-            (Cut{seconds(0), seconds(0), seconds(2), seconds(1), seconds(0)}));
+            (Cut{seconds(0), seconds(0), seconds(1), seconds(1), seconds(1), seconds(0)}));
   EXPECT_EQ(attribute_wait(times, kStart + seconds(20), kStart + seconds(21)),
-            (Cut{seconds(0), seconds(0), seconds(0), seconds(0), seconds(1)}));
+            (Cut{seconds(0), seconds(0), seconds(0), seconds(0), seconds(0), seconds(1)}));
   EXPECT_EQ(attribute_wait(times, kStart, kStart), Cut{});
 }
 
