@@ -29,7 +29,7 @@ class CachedSource final : public RangeSource {
  public:
   /// Reads past the page cache at a time. Their memory is that of so many pieces, of which only
   /// what is used costs anything.
-  static constexpr std::size_t kDiskReadsMax = 64;
+  static constexpr std::size_t kDiskReadsMax = 16;
   /// Memory for the chunks that one source fetches at a time; one chunk always fits.
   static constexpr std::uint64_t kFetchBytesMax = 4 * ChunkId::kSizeMax;
 
