@@ -1,8 +1,9 @@
 /// \file
 /// The format of a chunk file, little-endian:
 ///
-///   head   4096 bytes: ChunkHead, a CRC32C for each block of the body, the identity for people,
-///   zeros body   the bytes of the chunk, in blocks of 16 KiB of which the last may be shorter
+///   head   4096 bytes: ChunkHead, a CRC32C for each block of the body, the identity for people;
+///          the rest is zero
+///   body   the bytes of the chunk, in blocks of 16 KiB of which the last may be shorter
 ///
 /// A chunk is written without fsync. After a power loss a file may have any content: the checksum
 /// of the head covers the head, and those in it cover the body.
