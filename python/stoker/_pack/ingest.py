@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from stoker import _native
 from stoker._common.numbers import whole_number
-from stoker._common.paths import path_text
+from stoker._common.paths import local_path_text
 
 Format: TypeAlias = Literal["tar", "mds", "tfrecord", "tokens", "counted", "shard001"]
 Field: TypeAlias = tuple[str, str, str, tuple[int, ...], bytes]  # name, type, dtype, shape, bytes
@@ -178,7 +178,7 @@ def ingest(
         raise ValueError(f"format={format!r} cannot be written: one of {', '.join(FORMATS)}")
     samples_per_shard = whole_number("samples_per_shard", samples_per_shard, 1)
     limit_bytes = parse_size(shard_size)
-    writer = _native.make_ingest_writer(path_text(dst), format)
+    writer = _native.make_ingest_writer(local_path_text(dst), format)
     try:
         shard: list[tuple[str, list[Field]]] = []
         size_bytes = 0

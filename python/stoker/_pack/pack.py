@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from stoker import _native
 from stoker._common.numbers import whole_number
-from stoker._common.paths import path_text
+from stoker._common.paths import local_path_text, path_text
 from stoker._common.unknown_arguments import refuse_arguments
 from stoker._pack import importers as _importers
 from stoker._pack import rows as _pack_rows
@@ -103,7 +103,7 @@ def pack(
             ``tokenizer`` (a tokenizer.json), ``eod`` (the token after each document), ``lines`` (a
             document per line of text) and ``text_field`` (for JSONL).
     """
-    source, directory = path_text(src), path_text(dst)
+    source, directory = path_text(src), local_path_text(dst)
     unknown = [name for name in source_options if name not in _importers.OPTIONS]
     refuse_arguments(unknown, pack, more=_importers.OPTIONS)
     _check_numbers(samples_per_shard, shuffle_seed, threads, task, sequence_length)
@@ -162,7 +162,7 @@ def pack(
 
 def merge_pack(dst: str | os.PathLike[str]) -> _native.PackReport:
     """Combines the tasks of one pack() into one index and one manifest."""
-    report = _native.merge_pack(path_text(dst))
+    report = _native.merge_pack(local_path_text(dst))
     for remark in report.remarks:
         warnings.warn(remark, stacklevel=2)
     return report

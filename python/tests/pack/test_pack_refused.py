@@ -107,3 +107,17 @@ def test_a_source_that_is_missing_is_told_whatever_the_options(tmp_path: Path) -
     with pytest.raises(FileNotFoundError, match="rows"):
         stoker.pack(tmp_path / "rows", tmp_path / "out", columns=["n"])
     assert not (tmp_path / "out").exists()
+
+
+def test_a_bucket_as_destination_is_refused_and_no_directory_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused = "^s3://b/x: Python writes to directories; `stoker pack` and `stoker cp` write"
+    with pytest.raises(ValueError, match=refused):
+        stoker.pack(tmp_path, "s3://b/x")
+    with pytest.raises(ValueError, match=refused):
+        stoker.ingest([{"x": 1}], "s3://b/x")
+    with pytest.raises(ValueError, match=refused):
+        stoker.merge_pack("s3://b/x")
+    assert not list(tmp_path.iterdir())
