@@ -18,6 +18,7 @@ from stoker._pack.pack import Kind
 HELP = Path(__file__).parents[3] / "tests" / "golden" / "cli" / "stoker-pack.txt"
 # What the native command refuses for the data that Python reads, or does itself.
 NATIVE_ONLY = {"--help", "--dtype", "--sequence-length", "--hidden", "--classes", "--merge"}
+NATIVE_ONLY |= {"--staging"}  # what Python packs is packed into a directory
 
 
 def known_formats(tmp_path: Path) -> set[str]:
