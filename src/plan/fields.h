@@ -20,14 +20,14 @@ enum class Range { positive, zero_too, whole, above_one };
 /// One field of a struct of inputs, as an untyped pointer.
 struct Field {
   std::string_view name;
-  std::string_view help;      ///< One sentence.
-  std::string_view fallback;  ///< The default as text; empty if there is none.
+  std::string_view help;           ///< One sentence.
+  std::string_view fallback = {};  ///< The default as text; empty if there is none.
   bool is_required = false;
   Range range = Range::positive;
-  std::vector<std::string_view> words;  ///< All valid values of a word.
+  std::vector<std::string_view> words = {};  ///< All valid values of a word.
   Unit unit = Unit::number;
-  std::function<Status(void* inputs, std::string_view text)> read;
-  std::function<std::optional<Given>(const void* inputs)> get;
+  std::function<Status(void* inputs, std::string_view text)> read = {};
+  std::function<std::optional<Given>(const void* inputs)> get = {};
 
   Field&& required() && {
     is_required = true;
