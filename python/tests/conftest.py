@@ -28,6 +28,8 @@ Start: TypeAlias = Callable[..., "subprocess.Popen[str]"]
 Ranks: TypeAlias = Callable[..., "contextlib.AbstractContextManager[Any]"]
 OnAll: TypeAlias = Callable[..., "list[Any]"]
 
+pytest_plugins = ["ceph_bucket"]
+
 # A shell's background jobs ignore Ctrl-C, and so would the processes that tests send it to.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

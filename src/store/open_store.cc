@@ -24,7 +24,7 @@ std::optional<std::string_view> scheme_of(std::string_view uri) {
 }
 
 Status refused(const std::string& uri, Code code, std::string_view why) {
-  return {code, uri + ": " + std::string(why)};
+  return {code, without_secrets(uri) + ": " + std::string(why)};
 }
 
 std::string key_or_top(std::string_view key) {
@@ -46,6 +46,9 @@ Result<StorePlace> open_file(const std::string& uri) {
 Result<StorePlace> open_bucket(const std::string& uri, const S3Options& options) {
   const std::string_view rest = std::string_view(uri).substr(5);
   const std::size_t slash = std::min(rest.find('/'), rest.size());
+  if (rest.substr(0, slash).find_first_of(":@") != std::string_view::npos)
+    return refused("s3://...", Code::invalid_argument,
+                   "keys are not part of a URI; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY");
   STOKER_ASSIGN(std::shared_ptr<ObjectStore> store,
                 s3_store(std::string(rest.substr(0, slash)), options));
   return StorePlace{.store = std::move(store),

@@ -60,5 +60,17 @@ TEST(OpenStoreTest, a_command_is_never_run_and_the_error_names_the_store_to_use)
   EXPECT_EQ(refusal_of("gs://bucket/a").code(), Code::unsupported);
 }
 
+TEST(OpenStoreTest, what_is_refused_is_named_without_its_secrets) {
+  for (const char* const uri :
+       {"s3://ID:canary@bucket/a", "s3://ID:can/ary@bucket/a", "s3://ID:canary/a",
+        "ftp://user:canary@host/a", "file://user:canary@host/a", "https://user:canary@host/a",
+        "https://host/a?token=canary"}) {
+    const Status status = refusal_of(uri);
+    EXPECT_FALSE(status.ok()) << uri;
+    EXPECT_EQ(status.message().find("ary"), std::string_view::npos) << status.message();
+  }
+  EXPECT_EQ(key_of("s3://bucket/a@b:c"), "a@b:c");
+}
+
 }  // namespace
 }  // namespace stoker::testing

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import threading
 from typing import Any
 
 from stoker import _native
 
 _NATIVE = frozenset(("file", "s3", "http", "https", "pipe"))
+_SCHEME = re.compile(r"[a-z0-9+_.-]+://")
+_PASSWORD = re.compile(r"[^:]+://[^/@]*:[^@]*@")
 _THREADS = 8  # of each file system
 
 _stores: dict[str, _native.ServedStore] = {}  # by scheme, as long as the process
@@ -26,10 +29,11 @@ _TIMES = ("last_modified", "updated", "modified", "created")
 
 def store_of(patterns: tuple[str, ...]) -> tuple[_native.ServedStore | None, tuple[str, ...]]:
     """Returns the store of these URIs and the keys in it; None for those that the core reads."""
-    schemes = {scheme for scheme, colon, _ in (p.partition("://") for p in patterns) if colon}
-    others = sorted(schemes - _NATIVE)
+    others = sorted({p.partition("://")[0] for p in patterns if _SCHEME.match(p)} - _NATIVE)
     if not others:
         return None, patterns
+    if any(_PASSWORD.match(pattern) for pattern in patterns):
+        raise ValueError(f"{others[0]}://...: a password in a URI is not supported")
     if len(others) > 1 or not all(pattern.startswith(f"{others[0]}://") for pattern in patterns):
         raise ValueError(
             f"{patterns[0]} and {patterns[-1]}: the shards of a dataset are in one place; open "
@@ -56,7 +60,7 @@ def _filesystem(scheme: str) -> Any:
         raise ValueError(f"{scheme}:// is read through fsspec: pip install fsspec") from None
     try:
         return fsspec.filesystem(scheme)
-    except (ImportError, ValueError) as error:
+    except (ImportError, TypeError, ValueError) as error:  # TypeError: it needs to know a host
         raise ValueError(
             f"{scheme}://: no such store; there are paths, file:, s3://, http://, https:// and, "
             f"read through fsspec, the file systems it has ({error})"

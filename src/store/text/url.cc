@@ -6,7 +6,7 @@ namespace stoker {
 namespace {
 
 Status wrong_url(std::string_view text, std::string_view why) {
-  return {Code::invalid_argument, std::string(text) + ": " + std::string(why)};
+  return {Code::invalid_argument, without_secrets(text) + ": " + std::string(why)};
 }
 
 bool is_port(std::string_view text) {
@@ -16,6 +16,20 @@ bool is_port(std::string_view text) {
 }
 
 }  // namespace
+
+std::string without_secrets(std::string_view uri) {
+  const std::size_t scheme_end = uri.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789+-.");
+  const bool has_scheme = scheme_end < uri.size() && uri.substr(scheme_end).starts_with("://");
+  const std::size_t begin = has_scheme ? scheme_end + 3 : 0;
+  const std::size_t at = uri.rfind('@');
+  const std::size_t end = uri.find_first_of("?#");
+  std::string shown(uri.substr(0, begin));
+  if (at == std::string_view::npos || at < begin)
+    return shown.append(uri.substr(begin, end == std::string_view::npos ? end : end - begin));
+  shown += "...";
+  if (at < end) shown += uri.substr(at, end == std::string_view::npos ? end : end - at);
+  return shown;
+}
 
 std::string Url::host() const {
   if (authority.starts_with("[")) return authority.substr(0, authority.find(']') + 1);
@@ -31,12 +45,9 @@ Result<Url> parse_url(std::string_view text) {
   const std::size_t slash = std::min(rest.find('/'), rest.size());
   std::string authority(rest.substr(0, slash));
   if (authority.find('@') != std::string::npos)
-    return Status(Code::invalid_argument, std::string(scheme) + "://...@" +
-                                              authority.substr(authority.rfind('@') + 1) +
-                                              ": a user or password in a URL is not supported");
+    return wrong_url(text, "a user or password in a URL is not supported");
   if (text.find_first_of("?#") != std::string_view::npos)
-    return wrong_url(text.substr(0, text.find_first_of("?#")),
-                     "a query or a fragment in a URL is not supported");
+    return wrong_url(text, "a query or a fragment in a URL is not supported");
   if (std::ranges::any_of(text, [](char c) { return c <= ' ' || c == '\x7f' || c == '\\'; }))
     return wrong_url(scheme, "a space or control character in a URL must be percent-encoded");
 

@@ -20,7 +20,11 @@ struct Url {
 };
 
 /// `invalid_argument` for anything but http and https, and for a URL with a user, a password, a
-/// query, a fragment, spaces or control characters. The message does not repeat a password.
+/// query, a fragment, spaces or control characters. The message is without_secrets().
 Result<Url> parse_url(std::string_view text);
+
+/// Returns what a message may show of a URI that is refused, whatever it was meant to be: no query,
+/// no fragment, and nothing that may be a user or a password.
+std::string without_secrets(std::string_view uri);
 
 }  // namespace stoker

@@ -32,9 +32,25 @@ TEST(UrlTest, what_is_no_url_of_a_server_is_refused) {
 }
 
 TEST(UrlTest, a_password_is_refused_and_not_repeated) {
-  const Status status = parse_url("https://user:canary@h/a?token=canary").status();
-  EXPECT_EQ(status.code(), Code::invalid_argument);
-  EXPECT_EQ(status.message().find("canary"), std::string_view::npos) << status.message();
+  for (const char* const text : {"https://user:canary@h/a?token=canary", "user:canary@h",
+                                 "https://user:can/ary@h", "ftp://user:canary@h"}) {
+    const Status status = parse_url(text).status();
+    EXPECT_EQ(status.code(), Code::invalid_argument) << text;
+    EXPECT_EQ(status.message().find("canary"), std::string_view::npos) << status.message();
+    EXPECT_EQ(status.message().find("ary"), std::string_view::npos) << status.message();
+  }
+}
+
+TEST(UrlTest, what_is_shown_of_a_uri_has_no_secrets) {
+  EXPECT_EQ(without_secrets("https://user:canary@h/a?token=canary"), "https://...@h/a");
+  EXPECT_EQ(without_secrets("s3://ID:can/ary@bucket/a"), "s3://...@bucket/a");
+  EXPECT_EQ(without_secrets("https://h/a?token=can@ary"), "https://...");
+  EXPECT_EQ(without_secrets("https://h/a#canary"), "https://h/a");
+  EXPECT_EQ(without_secrets("user:canary@h:1"), "...@h:1");
+  EXPECT_EQ(without_secrets("user:can?ary@h"), "...");
+  EXPECT_EQ(without_secrets("h:1?canary=://"), "h:1");
+  EXPECT_EQ(without_secrets("user:canary@http://h"), "...@http://h");
+  EXPECT_EQ(without_secrets("gs://bucket/a b"), "gs://bucket/a b");
 }
 
 TEST(PercentTest, everything_but_unreserved_characters_is_encoded_and_comes_back) {
