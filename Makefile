@@ -41,7 +41,7 @@ APT_BUILD := g++ cmake ninja-build pkg-config liburing-dev libxxhash-dev libisal
   libzstd-dev zlib1g-dev libbrotli-dev libbz2-dev libsnappy-dev libcurl4-openssl-dev \
   nlohmann-json3-dev libcli11-dev libfmt-dev python3-dev python3-venv ccache
 APT_TEST := $(APT_BUILD) libgtest-dev libbenchmark-dev clang-format-19 e2fsprogs xfsprogs btrfs-progs \
-  ceph-mon ceph-osd radosgw ceph-common nginx-light curl
+  ceph-mon ceph-osd radosgw ceph-common nginx-light openssl curl
 APT_DOCS := doxygen
 APT_LINT := $(APT_TEST) clang-19 clang-tidy-19 $(APT_DOCS)
 APT_INTEROP := $(APT_TEST) clang-19 debootstrap zsh groff mandoc

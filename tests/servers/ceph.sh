@@ -158,6 +158,7 @@ rgw_num_control_oids = 2
 rgw_thread_pool_size = 64
 rgw_dynamic_resharding = false
 [client.rgw]
+rgw_dns_name = localhost
 rgw_frontends = beast endpoint=127.0.0.1:$s3_port tcp_nodelay=1
 [client.busy]
 rgw_frontends = beast endpoint=127.0.0.1:$busy_port tcp_nodelay=1

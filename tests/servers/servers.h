@@ -47,6 +47,13 @@ inline std::string ceph_bucket() {
 inline std::string nginx_url() {
   return server_values("nginx/http.env")["URL"];
 }
+inline std::string nginx_tls_url() {
+  return server_values("nginx/http.env")["TLS_URL"];
+}
+/// The certificate of nginx_tls_url().
+inline std::string nginx_ca_file() {
+  return server_values("nginx/http.env")["CA_FILE"];
+}
 /// The directory whose files nginx serves.
 inline std::string nginx_root() {
   return std::string(STOKER_TEST_SERVERS) + "/nginx/root";

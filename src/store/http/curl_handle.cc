@@ -117,14 +117,17 @@ bool set_up(CURL* easy, const HttpOptions& options, const std::string& ca_file,
          set(easy, CURLOPT_WRITEFUNCTION, &on_body) && set(easy, CURLOPT_WRITEDATA, &answer);
 }
 
-Verdict judge_transport(CURLcode code, bool& is_sent) {
+Verdict judge_transport(CURLcode code, std::string_view detail, bool& is_sent) {
   is_sent = code != CURLE_COULDNT_RESOLVE_HOST && code != CURLE_COULDNT_RESOLVE_PROXY &&
             code != CURLE_COULDNT_CONNECT && code != CURLE_SSL_CONNECT_ERROR;
   const std::string why = curl_easy_strerror(code);
   if (is_transient(code))
     return {.next = Verdict::Next::retry, .status = {Code::unavailable, why, ETIMEDOUT}};
   if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
-    return {.status = {Code::denied, why + "; for a private authority, set ca_file", EACCES}};
+    return {.status = {Code::denied,
+                       (detail.empty() ? why : std::string(detail)) +
+                           "; for a private authority, set ca_file or AWS_CA_BUNDLE",
+                       EACCES}};
   return {.status = {Code::io_error, why, EIO}};
 }
 

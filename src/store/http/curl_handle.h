@@ -32,8 +32,9 @@ bool set_up(CURL* easy, const HttpOptions& options, const std::string& ca_file,
             const HttpRequest& request, const CurlHeaders& headers, HttpAnswer& answer,
             std::uint64_t expected_bytes);
 
-/// What a failure of the transport means. `is_sent` is set if the server may have seen the request.
-Verdict judge_transport(CURLcode code, bool& is_sent);
+/// What a failure of the transport means, with what libcurl says of it, if anything. `is_sent` is
+/// set if the server may have seen the request.
+Verdict judge_transport(CURLcode code, std::string_view detail, bool& is_sent);
 
 /// Returns the certificates that the system trusts, as a file, or "" to leave it to libcurl, which
 /// knows only the place of the system that it was built on.

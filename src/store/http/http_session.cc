@@ -1,6 +1,7 @@
 #include "store/http/http_session.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -21,6 +22,7 @@ struct HttpSession::Attempt {
   HttpRequest request;
   HttpAnswer answer;
   Deadline sent_at;
+  std::array<char, CURL_ERROR_SIZE> error{};  ///< What libcurl says of a failure.
 };
 
 /// A second attempt of a ranged read, beside the one that is late. It has memory of its own: the
@@ -213,6 +215,7 @@ void HttpSession::begin_hedges(Deadline now) {
 Status HttpSession::send(Active& active, Attempt& attempt, const WantedRange* range) {
   attempt.answer = HttpAnswer(range);
   attempt.sent_at = Clock::now();
+  attempt.error.front() = '\0';
   Result<HttpRequest> request = shared_.protocol.make_request(*active.call);
   if (!request.ok()) {
     shared_.admission.leave();
@@ -232,6 +235,7 @@ Status HttpSession::send(Active& active, Attempt& attempt, const WantedRange* ra
              attempt.headers, attempt.answer, range == nullptr ? 0 : range->size_bytes) &&
       curl_easy_setopt(attempt.easy.get(), CURLOPT_FRESH_CONNECT, is_hedge ? 1L : 0L) == CURLE_OK &&
       curl_easy_setopt(attempt.easy.get(), CURLOPT_PRIVATE, &active) == CURLE_OK &&
+      curl_easy_setopt(attempt.easy.get(), CURLOPT_ERRORBUFFER, attempt.error.data()) == CURLE_OK &&
       curl_multi_add_handle(handles_->multi, attempt.easy.get()) == CURLM_OK;
   if (is_ready) return {};
   attempt.easy.reset();
@@ -303,7 +307,7 @@ Verdict HttpSession::outcome(Active& active, Attempt& attempt, int curl_code) {
     return {.status = answer.refused()};
   if (code != CURLE_OK && answer.refused().ok()) {
     bool is_sent = false;
-    Verdict verdict = judge_transport(code, is_sent);
+    Verdict verdict = judge_transport(code, attempt.error.data(), is_sent);
     active.call->may_have_arrived |= is_sent;
     return verdict;
   }

@@ -1,6 +1,7 @@
 // Servers that give keys away, played by a server of canned answers; and what becomes of the keys.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <mutex>
 
@@ -100,6 +101,61 @@ TEST_F(KeyServersTest, a_web_identity_is_exchanged_for_keys) {
         "</AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>");
   });
   expect_ceph_keys();
+}
+
+/// Sets variables of the environment for a while.
+class Variables {
+ public:
+  Variables(std::vector<std::string> names, const std::string& value) : names_(std::move(names)) {
+    for (const std::string& name : names_) ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  ~Variables() {
+    for (const std::string& name : names_) ::unsetenv(name.c_str());
+  }
+  Variables(const Variables&) = delete;
+  Variables& operator=(const Variables&) = delete;
+
+ private:
+  const std::vector<std::string> names_;
+};
+
+TEST_F(KeyServersTest, a_proxy_is_asked_for_objects_and_never_for_keys) {
+  std::mutex mutex;
+  std::vector<std::string> targets;
+  const FaultProxy proxy("", [&](const ProxiedRequest& request, std::size_t) {
+    const std::lock_guard lock(mutex);
+    targets.push_back(request.target);
+    return say("<Error><Code>AccessDenied</Code></Error>", 403);
+  });
+  const Variables variables({"http_proxy", "https_proxy", "all_proxy", "ALL_PROXY"}, proxy.url());
+  options_.http = HttpOptions::from_environment();
+  ASSERT_EQ(options_.http.http_proxy, proxy.url());
+  const std::string url = serve([](const ProxiedRequest& request, std::size_t) {
+    return request.target.ends_with("credentials/") ? say("role") : say(json_keys());
+  });
+  options_.credentials = {.container_url = url};
+  expect_ceph_keys();
+  EXPECT_EQ(server_->request_count(), 1U);
+  options_.credentials = {.metadata_url = url};
+  expect_ceph_keys();
+  EXPECT_EQ(server_->request_count(), 4U);
+  EXPECT_EQ(proxy.request_count(), 0U);
+
+  S3Options options = ceph_options();
+  options.http = HttpOptions::from_environment();
+  options.credentials = {.container_url = url};
+  EXPECT_EQ(open_bucket(options)->open(key("a")).status().code(), Code::denied);
+  EXPECT_EQ(targets,
+            std::vector<std::string>{options.endpoint + "/" + ceph_bucket() + "/" + key("a")});
+  for (const char* const name : {"NO_PROXY", "no_proxy"}) {
+    const Variables direct({name}, "example.com,127.0.0.1");
+    options.http = HttpOptions::from_environment();
+    EXPECT_EQ(open_bucket(options)->open(key("a")).status().code(), Code::not_found) << name;
+  }
+  const Variables direct({"NO_PROXY"}, "example.com");
+  options.http = HttpOptions::from_environment();
+  EXPECT_EQ(open_bucket(options)->open(key("a")).status().code(), Code::denied);
+  EXPECT_EQ(proxy.request_count(), 2U);
 }
 
 TEST_F(KeyServersTest, keys_that_expire_under_a_request_are_fetched_again_once) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -39,6 +40,29 @@ TEST_F(HttpStoreTest, keys_are_below_the_url_and_are_encoded) {
   EXPECT_EQ(*get(*open_web(nginx_url()), name_), "0123456789");
   EXPECT_EQ(*get(*open_web(nginx_url() + "/"), "/" + name_), "0123456789");
   EXPECT_EQ(*get(*open_web(nginx_url() + "/moved-here/"), name_), "0123456789");
+}
+
+TEST_F(HttpStoreTest, a_certificate_is_trusted_if_its_authority_is_and_for_its_host_alone) {
+  const auto open_tls = [&](const std::string& url, const HttpOptions& options) {
+    return get(**http_store(url, options), name_);
+  };
+  const auto expect_refused = [](const Status& status, const std::string& why) {
+    EXPECT_EQ(status.code(), Code::denied) << status.message();
+    EXPECT_NE(status.message().find(why), std::string_view::npos) << status.message();
+    EXPECT_EQ(status.message().find("attempt"), std::string_view::npos) << status.message();
+  };
+  const std::string url = nginx_tls_url();
+  expect_refused(open_tls(url, {}).status(), "certificate");
+  expect_refused(open_tls(url, {}).status(), "set ca_file or AWS_CA_BUNDLE");
+  const HttpOptions trusting{.ca_file = nginx_ca_file()};
+  EXPECT_EQ(*open_tls(url, trusting), "0123456789");
+  const std::string other = "https://127.0.0.1" + url.substr(url.rfind(':'));
+  expect_refused(open_tls(other, trusting).status(), "127.0.0.1'");
+  expect_refused(open_tls(url, {.ca_file = nginx_root() + "/none"}).status(), "/none");
+  ASSERT_EQ(::setenv("AWS_CA_BUNDLE", nginx_ca_file().c_str(), 1), 0);
+  const HttpOptions from_environment = HttpOptions::from_environment();
+  ASSERT_EQ(::unsetenv("AWS_CA_BUNDLE"), 0);
+  EXPECT_EQ(*open_tls(url, from_environment), "0123456789");
 }
 
 TEST_F(HttpStoreTest, a_redirect_to_another_host_is_refused_and_named) {

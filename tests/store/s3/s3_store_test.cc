@@ -120,6 +120,71 @@ TEST_F(S3StoreTest, a_small_object_is_refused_if_absent_where_the_server_ignores
   EXPECT_EQ(put(*store, key("a"), "x", true).status().code(), Code::unsupported);
 }
 
+TEST_F(S3StoreTest,
+       a_sweep_aborts_the_uploads_of_its_prefix_that_are_old_by_the_clock_of_the_server) {
+  const auto upload = [](const std::string& key, const std::string& initiated) {
+    return "<Upload><Key>" + key + "</Key><UploadId>id</UploadId><Initiated>" + initiated +
+           "</Initiated></Upload>";
+  };
+  const std::string page =
+      "<ListMultipartUploadsResult><IsTruncated>false</IsTruncated>" +
+      upload("p/old", "2020-01-01T10:59:59.000Z") + upload("p/as-old", "2020-01-01T11:00:00.000Z") +
+      upload("p/young", "2020-01-01T11:00:01.000Z") + upload("p/later", "2020-01-01T13:00:00Z") +
+      upload("p/unknown", "yesterday") + upload("q/old", "2020-01-01T00:00:00Z") +
+      "</ListMultipartUploadsResult>";
+  std::string date = "Date: Wed, 01 Jan 2020 12:00:00 GMT\r\n";
+  std::vector<std::string> aborted;
+  const S3Options options = through([&](const ProxiedRequest& request, std::size_t) {
+    if (request.method == "GET") return Fault{.kind = Kind::answer, .headers = date, .body = page};
+    aborted.push_back(request.method + " " + request.target);
+    return Fault{.kind = Kind::answer, .status = 204};
+  });
+  EXPECT_EQ(*sweep_s3_uploads(ceph_bucket(), options, "p/", 1h), 2U);
+  const std::string in_bucket = "DELETE /" + ceph_bucket() + "/p/";
+  EXPECT_EQ(aborted, (std::vector<std::string>{in_bucket + "old?uploadId=id",
+                                               in_bucket + "as-old?uploadId=id"}));
+  date.clear();  // then nothing is known to be old
+  EXPECT_EQ(*sweep_s3_uploads(ceph_bucket(), options, "p/", 0s), 0U);
+  EXPECT_EQ(aborted.size(), 2U);
+}
+
+TEST_F(S3StoreTest,
+       a_sweep_leaves_a_young_upload_and_those_of_other_prefixes_which_can_be_completed) {
+  const auto store = open_bucket(small_parts(ceph_options()));
+  const std::string text = pattern(kPart + 1000);
+  const auto begin = [&](const std::string& name) {
+    auto upload = store->upload(key(name));
+    EXPECT_TRUE((*upload)->append(std::as_bytes(std::span(text))).ok());
+    return *std::move(upload);
+  };
+  auto stale = begin("a/stale");
+  auto other = begin("b/other");
+  const auto sweep = [&](std::chrono::nanoseconds age) {
+    return *sweep_s3_uploads(ceph_bucket(), ceph_options(), key("a/"), age);
+  };
+  EXPECT_EQ(sweep(1h), 0U);
+  EXPECT_EQ(sweep(0s), 1U);
+  EXPECT_EQ(sweep(0s), 0U);
+  EXPECT_FALSE(std::move(*stale).commit().ok());
+  EXPECT_EQ(store->look(key("a/stale")).status().code(), Code::not_found);
+  EXPECT_TRUE(std::move(*other).commit().ok());
+  EXPECT_TRUE(*get(*store, key("b/other")) == text);
+}
+
+TEST_F(S3StoreTest, a_bucket_can_be_named_by_the_host) {
+  S3Options options = ceph_options();
+  options.addressing = S3Options::Addressing::virtual_host;
+  options.endpoint = "http://localhost" + options.endpoint.substr(options.endpoint.rfind(':'));
+  const auto store = open_bucket(options);
+  const std::string name = key("a b/c+d");
+  const auto info = put(*store, name, "text");
+  ASSERT_TRUE(info.ok()) << info.status().message();
+  EXPECT_EQ(*get(*store, name), "text");
+  EXPECT_EQ(*get(*open_bucket(ceph_options()), name), "text");  // and by the path
+  EXPECT_EQ(store->look(key("a b"))->kind, ObjectStore::Kind::folder);
+  EXPECT_TRUE(store->remove(name).ok());
+}
+
 TEST_F(S3StoreTest, another_region_is_learned_once_and_remembered) {
   std::mutex mutex;
   std::vector<std::string> heads;
