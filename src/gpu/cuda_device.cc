@@ -82,9 +82,12 @@ OwnedCudaStream::~OwnedCudaStream() {
 }
 
 bool OwnedCudaStream::await_until(Deadline deadline) const {
-  while (device_->driver().stream_query(stream_) == kCudaNotReady) {
+  for (int failures = 0; failures < kFailuresOfBroken;) {
+    const CudaResult result = device_->driver().stream_query(stream_);
+    if (result == kCudaSuccess) return true;
+    failures += result == kCudaNotReady ? 0 : 1;
     if (Clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(kPause);
+    if (result == kCudaNotReady) std::this_thread::sleep_for(kPause);
   }
   return true;
 }

@@ -61,6 +61,10 @@ class CudaScope {
   Status status_;
 };
 
+/// A broken device answers each call with its error, at once. One failed call does not show that
+/// the work of a stream has ended: so many in a row do.
+constexpr int kFailuresOfBroken = 3;
+
 /// A stream that is not ordered with the default stream. The destructor waits for its work.
 ///
 /// Thread safety: immutable.

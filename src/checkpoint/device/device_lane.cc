@@ -171,13 +171,21 @@ Status DeviceLane::await_work(Deadline deadline) const {
   return device_is_late(*device_);
 }
 
-void DeviceLane::await() const noexcept {
+/// Waits for both streams; false if a call failed, which need not mean that they have ended.
+bool DeviceLane::try_await() const noexcept {
   try {
     const CudaScope scope(*device_);
-    if (!scope.status().ok()) return;
-    static_cast<void>(device_->driver().stream_synchronize(to_host_->get()));
-    static_cast<void>(device_->driver().stream_synchronize(on_device_->get()));
-  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): for a message
+    if (!scope.status().ok()) return false;
+    const CudaDriver& driver = device_->driver();
+    const bool has_copied = driver.stream_synchronize(to_host_->get()) == kCudaSuccess;
+    return driver.stream_synchronize(on_device_->get()) == kCudaSuccess && has_copied;
+  } catch (const std::bad_alloc&) {  // for a message
+    return false;
+  }
+}
+
+void DeviceLane::await() const noexcept {
+  for (int tries = 0; tries < kFailuresOfBroken && !try_await(); ++tries) {
   }
 }
 
@@ -186,13 +194,16 @@ bool DeviceLane::await_until(Deadline deadline) const noexcept {
     await();
     return true;
   }
-  try {
-    const CudaScope scope(*device_);
-    if (!scope.status().ok()) return true;
-    return to_host_->await_until(deadline) && on_device_->await_until(deadline);
-  } catch (const std::bad_alloc&) {  // for a message: it is not known
-    return false;
+  for (int tries = 0; tries < kFailuresOfBroken; ++tries) {
+    try {
+      const CudaScope scope(*device_);
+      if (!scope.status().ok()) continue;
+      return to_host_->await_until(deadline) && on_device_->await_until(deadline);
+    } catch (const std::bad_alloc&) {  // for a message: it is not known
+      return false;
+    }
   }
+  return true;
 }
 
 }  // namespace stoker

@@ -71,6 +71,7 @@ class DeviceLane {
  private:
   DeviceLane(std::shared_ptr<const CudaDevice> device, bool may_gather)
       : device_(std::move(device)), may_gather_(may_gather), events_(device_) {}
+  bool try_await() const noexcept;
   std::size_t gathered_run(std::span<const DeviceCopy> copies);
   Status prepare_gather();
   Status enqueue_one(const DeviceCopy& copy);

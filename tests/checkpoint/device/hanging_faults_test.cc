@@ -21,7 +21,7 @@ class HangingFaultsTest : public DeviceSaves,
     const TempDir dir;
     std::size_t count = 0;
     SaverOptions own = options(dir.path());
-    std::weak_ptr<TensorCopier> copier = own.copier;
+    std::shared_ptr<TensorCopier> copier = own.copier;
     {
       const auto saver = make_saver(std::move(own));
       SaveRequest request{.step = 1, .tensors = tensors_, .deadline = deadline};
@@ -36,7 +36,9 @@ class HangingFaultsTest : public DeviceSaves,
     }
     EXPECT_FALSE(std::filesystem::exists(step_path(1, dir.path())));
     fake_.release();
-    while (!copier.expired()) std::this_thread::yield();
+    // Whoever destroys it calls the driver: that is this thread, after the one that has waited.
+    while (copier.use_count() > 1) std::this_thread::yield();
+    copier.reset();
     for (const std::weak_ptr<void>& lent : lent_) EXPECT_TRUE(lent.expired());
     return count;
   }
