@@ -63,8 +63,8 @@ struct Plot {
   std::string x_name, y_name;
   Unit x_unit = Unit::number, y_unit = Unit::number;
   bool is_x_logarithmic = false;
-  std::vector<Line> lines;
-  std::vector<Line> marks;  ///< One point each.
+  std::vector<Line> lines = {};
+  std::vector<Line> marks = {};  ///< One point each.
 };
 
 struct Answer {
