@@ -44,7 +44,8 @@ struct CheckpointerOptions {
   std::optional<std::uint64_t> memory_bytes = {};
   std::uint64_t rate_limit_bytes_per_s = 0;  ///< 0: no limit.
   bool dedup = true;                         ///< Link unchanged files instead of writing them.
-  std::chrono::nanoseconds deadline = std::chrono::minutes(30);  ///< Of one save, or restore.
+  /// Of one save, or restore. Not negative.
+  std::chrono::nanoseconds deadline = std::chrono::minutes(30);
 
   /// What the first save does while another process writes here: wait this long, but not beyond its
   /// deadline. 0: fail.
@@ -100,7 +101,7 @@ struct SkippedCheckpoint {
 struct RestoreOptions {
   /// The step to restore. Nothing: the newest valid checkpoint; damaged ones are skipped.
   std::optional<std::uint64_t> step = {};
-  /// The name of a checkpoint instead, such as "step-000000000020.superseded-2".
+  /// The name of a checkpoint instead, such as "step-000000000020.superseded-2"; not with `step`.
   std::string name = {};
   /// Skip checkpoints with new values that are not finite.
   bool finite = false;
@@ -154,10 +155,11 @@ struct Due {
 /// The error of a save is returned once by the next save(), wait() or close(), and always by its
 /// own PendingSave. A save() that returns such an error has saved nothing.
 ///
-/// Thread safety: save(), restore() and close() from one thread at a time; the others from any. In
-/// a forked child, save(), restore(), wait() and close() return `unsupported`, and the destructor
-/// does nothing. No signal handler is installed: a signal that ends the process ends the save as
-/// well, and the checkpoint before it is untouched.
+/// Thread safety: save(), restore() and close() from one thread at a time; the others from any. Of
+/// two Checkpointers of one directory, in one process too, the second waits for the lock of the
+/// first (`lock_timeout`). In a forked child, save(), restore(), wait() and close() return
+/// `unsupported`, and the destructor does nothing. No signal handler is installed: a signal that
+/// ends the process ends the save as well, and the checkpoint before it is untouched.
 class STOKER_API Checkpointer {
  public:
   /// `invalid_argument` for missing or contradictory options, and for a directory that is a file, a

@@ -156,7 +156,9 @@ class STOKER_API Loader {
 
   /// Returns the next batch; nothing at the end of an iteration. The call after that begins the
   /// next one, so a loop that ends when there is no batch is one epoch (or `epochs`), and the loop
-  /// after it the next. With `total_epochs` done, every call returns nothing.
+  /// after it the next. With `total_epochs` done, every call returns nothing: several threads need
+  /// it, because the end of an iteration is returned to one of them, and the next call begins
+  /// another one.
   ///
   /// If a sample cannot be read, the call that would have returned its batch fails, with shard,
   /// offset, key and field, and so does each later one, until resume() or set_epoch(). `cancelled`

@@ -137,8 +137,9 @@ struct DatasetWriterOptions {
 /// Writes a dataset of samples that are made one after the other:
 ///
 ///     STOKER_ASSIGN(auto writer, stoker::DatasetWriter::open({.directory = "shards"}));
-///     for (...) STOKER_TRY(writer.write("0001", {bytes_field("jpg", image), number_field("cls",
-///     3)})); STOKER_ASSIGN(auto report, std::move(writer).commit());
+///     for (...)
+///       STOKER_TRY(writer.write("0001", {bytes_field("jpg", image), number_field("cls", 3)}));
+///     STOKER_ASSIGN(auto report, std::move(writer).commit());
 ///
 /// The samples of one shard are kept in memory. Each shard is published, complete and durable, when
 /// it is full; index and manifest are written by commit(). A value without a type in the format is

@@ -49,6 +49,8 @@ struct Completion {
   /// of the file: the source itself retries after short counts, EINTR and EAGAIN. fsync is never
   /// retried: its first result is final.
   std::int64_t result = 0;
+  /// What a failure was, in words, if the source knows more than the errno: for messages.
+  Status failure = {};
 };
 
 /// Reads ranges into memory, many at a time. Submission and completion are separate, so that one
@@ -58,7 +60,8 @@ struct Completion {
 /// The source of a store reads `object`, `offset_bytes`, `buffer` or `pieces`, and `tag` of a
 /// Request, whose `op` is always `read`; the other fields are for descriptors. It reports a failure
 /// as the errno that describes it best: EACCES, ENOENT, ESTALE for an object that was replaced,
-/// ETIMEDOUT, EIO. What it throws ends the call that needed the bytes, as for ObjectStore.
+/// ETIMEDOUT, EIO, and may tell more in `failure`. What it throws ends the call that needed the
+/// bytes, as for ObjectStore.
 ///
 /// Thread safety: none. A source is made, used and destroyed by one thread.
 class STOKER_API RangeSource {

@@ -88,7 +88,8 @@ struct TensorView {
   TensorType type = TensorType::f32;
   std::vector<std::uint64_t> shape = {};
   /// All memory that may be read, or written by a restore. Borrowed, unless `owner` is set. If
-  /// `device` is set, its addresses are those of that device.
+  /// `device` is set, its addresses are those of that device. Without `first_bytes` and strides it
+  /// has the size of the tensor: more is refused, as less is.
   std::span<std::byte> memory = {};
   std::size_t first_bytes = 0;  ///< Offset of the first element in `memory`.
   /// Stride of each dimension; may be negative. Empty: no gaps, last dimension fastest. Must be
@@ -116,7 +117,8 @@ struct TensorView {
 };
 
 /// Returns a view of a range without gaps: `tensor(weights, {256, 3})`, where `weights` is a
-/// std::vector or std::span that outlives it. Without a shape, one dimension.
+/// std::vector or std::span that outlives it. Without a shape, one dimension. A save or restore
+/// refuses a shape that has another number of elements.
 template <std::ranges::contiguous_range Range>
 TensorView tensor(Range&& values, std::vector<std::uint64_t> shape) {
   using Element = std::remove_reference_t<std::ranges::range_reference_t<Range>>;

@@ -57,6 +57,7 @@ Status Checkpointer::Impl::check() const {
     return bad("late=replace needs in_flight >= 2, one of them to be replaced");
   if (options_.lock_ttl <= nanoseconds(0))
     return bad("lock_ttl: every other writer would count as dead at once");
+  if (options_.deadline < nanoseconds(0)) return bad("deadline: it is negative");
   STOKER_TRY(sessions_.check());
   const PathAt path(directory);
   if (path.last() == kLatestName)
@@ -300,6 +301,9 @@ Result<std::optional<Restored>> Checkpointer::Impl::restore(Tree& trees,
                                                             const RestoreOptions& options) {
   STOKER_TRY(guard_.check("a checkpointer"));
   if (is_closed_) return Status(Code::invalid_argument, std::string(kClosed));
+  if (options.step && !options.name.empty())
+    return bad("restore by step or by name, not by both: step " + std::to_string(*options.step) +
+               " and " + options.name + " were given");
   await_all(Deadline::max());
   internal::RestoreAttempt attempt(trees, options, options_, read_memory_);
   RestoreTrial trial = attempt.trial();

@@ -64,6 +64,10 @@ Result<std::pair<std::int64_t, std::int64_t>> span_of(const TensorView& view) {
       static_cast<std::uint64_t>(span.second) > after)
     return bad(describe_tensor(view.type, view.shape) + " needs more memory than the view has, " +
                std::to_string(view.memory.size()) + " bytes");
+  if (view.strides_bytes.empty() && view.first_bytes == 0 && size_bytes != view.memory.size())
+    return bad(describe_tensor(view.type, view.shape) + " has " + std::to_string(size_bytes) +
+               " bytes, and the view " + std::to_string(view.memory.size()) +
+               ": give the shape of all, or the memory of the tensor alone");
   return span;
 }
 

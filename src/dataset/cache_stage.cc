@@ -7,6 +7,8 @@
 
 #include "dataset/shard_cache/cached_store.h"
 #include "dataset/shards/shard_files.h"
+#include "store/object_reader.h"
+#include "store/open_object.h"
 
 namespace stoker {
 namespace {
@@ -42,8 +44,7 @@ class ShardStage {
     STOKER_ASSIGN(const std::size_t count, source_.reap(done, 1, std::chrono::milliseconds(50)));
     std::uint64_t bytes = 0;
     for (const Completion& each : std::span(done).first(count)) {
-      if (each.result < 0)
-        return Status::from_errno(static_cast<int>(-each.result), "read", object_.key());
+      if (each.result < 0) return failure_of(each, object_.key());
       bytes += each.tag;
     }
     return bytes;
@@ -79,7 +80,7 @@ Result<StageReport> stage_shards(const ShardDataset& dataset, const StageOptions
   std::array<std::byte, kAtATime> memory{};
   std::shared_ptr<const Object> object;
   STOKER_ASSIGN(const std::unique_ptr<RangeSource> source,
-                dataset.sample_store().make_source(kAtATime));
+                open_source(dataset.sample_store(), kAtATime));
   for (std::size_t i = 0; i < dataset.source().shards().size(); ++i) {
     STOKER_ASSIGN(object, dataset.lend_shard(i));
     ShardStage shard(*source, *object, memory);

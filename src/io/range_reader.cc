@@ -67,6 +67,7 @@ bool RangeReader::take_range(RangeFeed& feed) {
   free_ranges_.pop_back();
   range.pieces_left = 0;
   range.result = static_cast<std::int64_t>(range.plan.request.buffer.size());
+  range.failure = {};
   range.is_open = true;
   cutting_ = slot;
   cut_bytes_ = 0;
@@ -121,6 +122,7 @@ Status RangeReader::complete(RangeFeed& feed, const Completion& completion) {
   piece.is_in_flight = false;
   free_pieces_.push_back(static_cast<std::uint32_t>(completion.tag));
   if (completion.result < 0) {
+    if (range.result >= 0) range.failure = completion.failure;
     if (range.result >= 0) range.result = completion.result;
   } else if (static_cast<std::uint64_t>(completion.result) < piece.size_bytes) {
     // A short piece ends the valid part of the range; a complete one does not.
@@ -131,6 +133,7 @@ Status RangeReader::complete(RangeFeed& feed, const Completion& completion) {
   if (--range.pieces_left > 0 || !is_cut) return {};
   range.is_open = false;
   free_ranges_.push_back(piece.range);
+  if (!range.failure.ok()) return feed.came(range.plan, range.failure);
   return feed.came(range.plan, range.plan.slice(range.result));
 }
 

@@ -68,6 +68,7 @@ class RangeReader {
     ReadPlan plan;
     std::uint32_t pieces_left = 0;
     std::int64_t result = 0;  // valid bytes from the start of the buffer, or a negative errno
+    Status failure = {};      // what the source says of a failure
     bool is_open = false;
   };
   /// One request: a part of a range's buffer.

@@ -24,6 +24,7 @@
 #include "formats/plain_name.h"
 #include "stoker/copy.h"
 #include "store/object_reader.h"
+#include "store/open_object.h"
 
 namespace stoker {
 namespace {
@@ -174,7 +175,7 @@ class Copier {
 
   Status copy(const Item& item) {
     STOKER_ASSIGN(const std::unique_ptr<const Object> source,
-                  from_->open(item.from, CachePolicy::buffered));
+                  open_object(*from_, item.from, CachePolicy::buffered));
     if (options_->if_present == IfPresent::compare || options_->if_present == IfPresent::skip) {
       STOKER_ASSIGN(const bool is_present, has(item.to, *source));
       if (is_present) {
@@ -185,7 +186,7 @@ class Copier {
     STOKER_ASSIGN(const Digest128 digest, write(*source, item.to));
     if (options_->is_verified) {
       STOKER_ASSIGN(const std::unique_ptr<const Object> made,
-                    to_->open(item.to, CachePolicy::buffered));
+                    open_object(*to_, item.to, CachePolicy::buffered));
       STOKER_ASSIGN(const Digest128 found, digest_of(*made, reader_back_));
       if (found != digest)
         return {Code::corrupt, item.to + ": what was read back is not what was written"};
@@ -214,7 +215,7 @@ class Copier {
     if (entry->info.size_bytes != source.info().size_bytes) return false;
     if (options_->if_present == IfPresent::skip) return true;
     STOKER_ASSIGN(const std::unique_ptr<const Object> present,
-                  to_->open(key, CachePolicy::buffered));
+                  open_object(*to_, key, CachePolicy::buffered));
     STOKER_ASSIGN(const Digest128 found, digest_of(*present, reader_back_));
     STOKER_ASSIGN(const Digest128 wanted, digest_of(source, reader_));
     return found == wanted;
@@ -230,7 +231,7 @@ class Copier {
   }
 
   Result<Digest128> write(const Object& source, const std::string& key) {
-    STOKER_ASSIGN(std::unique_ptr<Upload> upload, to_->upload(key));
+    STOKER_ASSIGN(std::unique_ptr<Upload> upload, open_upload(*to_, key));
     Xxh3Stream hash;
     STOKER_TRY(reader_.read(source, [&](std::span<const std::byte> bytes) -> Status {
       hash.update(bytes);

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "store/open_object.h"
 
 namespace stoker {
 namespace {
@@ -14,27 +15,20 @@ namespace {
 constexpr std::uint32_t kDepth = 4;
 constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
 
-std::string_view meaning_of(int os_error) {
-  switch (os_error) {
-    case ESTALE: return "the object was replaced or removed since it was opened";
-    case ETIMEDOUT: return "the server did not answer in time, or failed again and again";
-    case EACCES: return "the server denies access";
-    case EIO: return "the server did not send the range that was asked for";
-    default: return {};
-  }
-}
-
 }  // namespace
 
-Status remote_failure(int os_error, const std::string& key) {
-  const Status status = Status::from_errno(os_error, "read", key);
-  const std::string_view meaning = meaning_of(os_error);
-  if (meaning.empty()) return status;
-  return {status.code(), key + ": " + std::string(meaning), os_error};
+Status failure_of(const Completion& failed, const std::string& key) {
+  if (!failed.failure.ok()) return naming(failed.failure, key);
+  return Status::from_errno(static_cast<int>(-failed.result), "read", key);
+}
+
+Status naming(const Status& failure, const std::string& key) {
+  const bool is_named = failure.message().find(key) != std::string_view::npos;
+  return is_named ? failure : failure.with_context(key);
 }
 
 Result<ObjectReader> ObjectReader::make(ObjectStore& store) {
-  STOKER_ASSIGN(std::unique_ptr<RangeSource> source, store.make_source(kDepth));
+  STOKER_ASSIGN(std::unique_ptr<RangeSource> source, open_source(store, kDepth));
   return ObjectReader(std::move(source));
 }
 
@@ -80,11 +74,7 @@ Status ObjectReader::reap(const Object& object) {
       return {Code::invalid_argument, object.key() + ": the store completed an unknown request"};
     Piece& piece = pieces_[completion.tag];
     piece.is_in_flight = false;
-    if (completion.result < 0) {
-      const auto error = static_cast<int>(-completion.result);
-      return object.file() != nullptr ? Status::from_errno(error, "read", object.key())
-                                      : remote_failure(error, object.key());
-    }
+    if (completion.result < 0) return failure_of(completion, object.key());
     if (static_cast<std::uint64_t>(completion.result) != piece.size_bytes)
       return {Code::unavailable, object.key() + " is shorter than it was: was it replaced?"};
   }

@@ -12,9 +12,10 @@
 
 namespace stoker {
 
-/// Returns what it means that a range of a remote object failed, of which a source tells the number
-/// alone.
-Status remote_failure(int os_error, const std::string& key);
+/// Returns why a range of the object with this key could not be read.
+Status failure_of(const Completion& failed, const std::string& key);
+/// Returns the failure with the key of its object, unless the message has it.
+Status naming(const Status& failure, const std::string& key);
 
 /// Reads whole objects of a store in order, with several ranges in flight.
 ///

@@ -38,7 +38,7 @@ class BlockingSource final : public RangeSource {
       const Result<std::size_t> moved = read(request);
       const std::int64_t result =
           moved.ok() ? static_cast<std::int64_t>(*moved) : -errno_of(moved.status());
-      done_.push_back({.tag = request.tag, .result = result});
+      done_.push_back({.tag = request.tag, .result = result, .failure = moved.status()});
     }
     return count;
   }
@@ -46,7 +46,7 @@ class BlockingSource final : public RangeSource {
                            nanoseconds /*timeout*/) override {
     const std::size_t count = std::min(out.size(), done_.size());
     for (Completion& completion : out.first(count)) {
-      completion = done_.front();
+      completion = std::move(done_.front());
       done_.pop_front();
     }
     return count;

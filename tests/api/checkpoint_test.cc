@@ -217,6 +217,30 @@ TEST_F(CheckpointTest, a_step_is_restored_by_its_number_or_name_and_then_continu
   const Status status = refused(*saver, trees, {.step = 5});
   EXPECT_EQ(status.code(), Code::not_found);
   EXPECT_TRUE(has(status, "existing steps: 20, 10")) << status.message();
+  EXPECT_EQ(refused(*saver, trees, {.name = "nonsense"}).code(), Code::not_found);
+  const Status both = refused(*saver, trees, {.step = 10, .name = (*listed)[1].name});
+  EXPECT_EQ(both.code(), Code::invalid_argument);
+  EXPECT_TRUE(has(both, "by step or by name")) << both.message();
+}
+
+TEST_F(CheckpointTest, a_shape_that_leaves_out_values_is_refused) {
+  std::vector<double> values(100);
+  const auto saver = open();
+  const Status saved = saver->save(1, {{"w", tensor(values, {7, 7})}}).status();
+  EXPECT_EQ(saved.code(), Code::invalid_argument);
+  EXPECT_TRUE(has(saved, "w: F64 (7, 7) has 392 bytes, and the view 800")) << saved.message();
+  save(*saver, 1, {{"w", tensor(std::span(values).first(49), {7, 7})}});
+  const Status read = refused(*saver, {{"w", tensor(values, {7, 7})}}, {});
+  EXPECT_EQ(read.code(), Code::invalid_argument) << read.message();
+}
+
+TEST_F(CheckpointTest, a_step_that_was_saved_is_refused_in_words_of_every_language) {
+  const auto saver = open();
+  save(*saver, 1, {{"n", 1}});
+  const Status status = saver->save(1, {{"n", 1}}).status();
+  EXPECT_EQ(status.code(), Code::already_exists);
+  EXPECT_FALSE(has(status, "saver.")) << status.message();
+  EXPECT_TRUE(has(status, "`due` is false")) << status.message();
 }
 
 TEST_F(CheckpointTest, the_rules_and_notes_decide_what_stays) {
@@ -256,6 +280,7 @@ TEST_F(CheckpointTest, options_that_cannot_work_are_refused) {
   EXPECT_EQ(code({}), Code::invalid_argument);
   EXPECT_EQ(code({.directory = directory(), .keep_last = 0}), Code::invalid_argument);
   EXPECT_EQ(code({.directory = directory(), .late = LatePolicy::replace}), Code::invalid_argument);
+  EXPECT_EQ(code({.directory = directory(), .deadline = -1s}), Code::invalid_argument);
   EXPECT_EQ(code({.directory = directory(), .ranks = {.rank = 1}}), Code::invalid_argument);
   EXPECT_EQ(code({.directory = directory() + "/latest"}), Code::invalid_argument);
   std::ofstream(dir_.file("file")) << "x";

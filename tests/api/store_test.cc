@@ -11,7 +11,10 @@
 #include <map>
 #include <new>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "api/shards.h"
 #include "support/temp_dir.h"
@@ -23,6 +26,9 @@ using testing::contents_of;
 using testing::Folder;
 using testing::must;
 
+/// The key of an object that cannot be read.
+std::string refused;
+
 class MemoryObject final : public Object {
  public:
   MemoryObject(std::string key, std::string bytes, const std::function<void()>& before_read)
@@ -32,6 +38,7 @@ class MemoryObject final : public Object {
   Result<std::span<std::byte>> read(std::uint64_t offset_bytes, std::size_t size_bytes,
                                     std::span<std::byte> memory) const override {
     if (before_read_) before_read_();
+    if (key_ == refused) return Status(Code::denied, "the vault is shut");
     const std::string part =
         offset_bytes < bytes_.size() ? bytes_.substr(offset_bytes, size_bytes) : std::string();
     std::ranges::copy(std::as_bytes(std::span(part)), memory.begin());
@@ -51,8 +58,11 @@ class MemoryStore final : public ObjectStore {
   std::map<std::string, std::string> objects;
   std::function<void()> before_read;
   std::function<void()> before_source;
+  bool opens_nothing = false;
+  bool makes_no_source = false;
 
   Result<std::unique_ptr<const Object>> open(const std::string& key, CachePolicy) override {
+    if (opens_nothing) return std::unique_ptr<const Object>();
     const auto found = objects.find(key);
     if (found == objects.end()) return Status(Code::not_found, key + ": no object");
     return std::unique_ptr<const Object>(
@@ -71,6 +81,7 @@ class MemoryStore final : public ObjectStore {
   }
   Result<std::unique_ptr<RangeSource>> make_source(std::uint32_t depth) override {
     if (before_source) before_source();
+    if (makes_no_source) return std::unique_ptr<RangeSource>();
     return ObjectStore::make_source(depth);
   }
   Result<std::unique_ptr<Upload>> upload(const std::string& key) override {
@@ -155,6 +166,34 @@ TEST_F(StoreTest, what_it_throws_while_a_dataset_is_opened_or_read_is_a_status) 
   EXPECT_EQ(Dataset::open({.source = {"data"}, .store = store_}).status().code(),
             Code::invalid_argument);
   EXPECT_EQ(data.read(3).status().code(), Code::invalid_argument);
+}
+
+TEST_F(StoreTest, null_in_place_of_an_object_or_a_source_is_said) {
+  store_->opens_nothing = true;
+  const Status opened = Dataset::open({.source = {"data"}, .store = store_}).status();
+  EXPECT_EQ(opened.code(), Code::invalid_argument);
+  EXPECT_NE(opened.message().find("open() of an ObjectStore returned null"), std::string_view::npos)
+      << opened.message();
+  store_->opens_nothing = false;
+  const Dataset data = dataset();
+  store_->makes_no_source = true;
+  const Status read = failure(data, {});
+  EXPECT_EQ(read.code(), Code::invalid_argument);
+  EXPECT_NE(read.message().find("make_source() of an ObjectStore returned null"),
+            std::string_view::npos)
+      << read.message();
+}
+
+TEST_F(StoreTest, what_a_read_says_is_the_error_of_the_batch_with_shard_and_sample) {
+  const Dataset data = dataset();
+  refused = store_->objects.begin()->first;
+  const Status status = failure(data, {});
+  const std::string shard = std::exchange(refused, "");
+  EXPECT_EQ(status.code(), Code::denied);
+  for (const std::string_view part :
+       {std::string_view("the vault is shut"), std::string_view(shard)})
+    EXPECT_NE(status.message().find(part), std::string_view::npos) << status.message();
+  EXPECT_EQ(status.message().find("server"), std::string_view::npos) << status.message();
 }
 
 }  // namespace

@@ -211,7 +211,7 @@ def test_a_rewound_run_saves_each_of_its_steps_once(tmp_path: Path) -> None:
         for step in (1, 2, 4):
             with pytest.raises(
                 FileExistsError,
-                match=f"step {step} already exists in .* skip this save .*saver.due",
+                match=f"step {step} already exists in .* skip this save .*`due`",
             ):
                 saver.save(step, state=21)
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -32,6 +33,14 @@ double wall_time_s() {
 /// On a full disk even `prune` cannot take the lock, which needs a file and a directory.
 Status with_cure(const Status& failure) {
   return with_space_cure(failure, "The lock needs");
+}
+
+constexpr std::string_view kThisProcess = "this process";
+
+/// For messages.
+std::string who_of(const LockRecord& record) {
+  if (record.pid != ::getpid() || record.machine != this_machine()) return record.who();
+  return std::string(kThisProcess) + ", " + record.who();
 }
 
 }  // namespace
@@ -93,7 +102,7 @@ std::optional<OldLockRecord> WriterLock::read_old_record() const {
 
 std::string WriterLock::holder() const {
   const Result<LockEpoch> epoch = epochs_.greatest();
-  if (epoch.ok() && epoch->record && !epoch->record->is_released) return epoch->record->who();
+  if (epoch.ok() && epoch->record && !epoch->record->is_released) return who_of(*epoch->record);
   const std::optional<OldLockRecord> old = read_old_record();
   return old ? old->who() : "unknown writer";
 }
@@ -105,8 +114,10 @@ std::string WriterLock::waited() const {
 }
 
 Status WriterLock::held_by(const std::string& who) const {
-  return {Code::unavailable, "another writer holds it: " + who + waited() +
-                                 "; wait for it to end, stop it, or use another directory"};
+  const std::string_view cure =
+      who.starts_with(kThisProcess) ? "close that writer" : "wait for it to end, stop it";
+  return {Code::unavailable, "another writer holds it: " + who + waited() + "; " +
+                                 std::string(cure) + ", or use another directory"};
 }
 
 Status WriterLock::await_flock(Deadline deadline) {
@@ -175,7 +186,7 @@ Status WriterLock::await_silence(LockEpoch& epoch, Deadline deadline) {
   Deadline since = now();
   Deadline last_look = since;
   for (int looks = 1; looks < kLooksMin || last_look - since < ttl;) {
-    const auto who = [&] { return epoch.record ? epoch.record->who() : std::string("unknown"); };
+    const auto who = [&] { return epoch.record ? who_of(*epoch.record) : std::string("unknown"); };
     if (now() >= deadline)
       return Status(Code::unavailable,
                     fmt::format("another writer holds it, or held it a moment ago: {}{}; it is "
@@ -228,7 +239,7 @@ Status WriterLock::explain(const Status& failure) const {
   if (!is_gone(failure) || directory_.ops().info_of(owner_.self()).ok()) return failure;
   const Result<LockEpoch> rival = epochs_.greatest(epoch_);
   epochs_.remove(epoch_);
-  return held_by(rival.ok() && rival->record ? rival->record->who() : "unknown writer");
+  return held_by(rival.ok() && rival->record ? who_of(*rival->record) : "unknown writer");
 }
 
 Status WriterLock::settle() {
@@ -271,7 +282,7 @@ void WriterLock::keep_beating(std::stop_token stop) {
 std::optional<std::string> WriterLock::find_successor() const {
   const Result<LockEpoch> epoch = epochs_.greatest();
   if (!epoch.ok() || epoch->number <= epoch_) return std::nullopt;
-  return epoch->record ? epoch->record->who() : "unknown writer";
+  return epoch->record ? who_of(*epoch->record) : "unknown writer";
 }
 
 WriterLock::~WriterLock() {

@@ -108,9 +108,8 @@ Status SaveLeader::check(std::span<const BeginMessage> messages, const SavesInFl
       Code::already_exists,
       "step " + std::to_string(step) + " already exists in " + options_.directory +
           ", saved by this run or by the one that it continues, and a step is saved once: skip "
-          "this "
-          "save (`if saver.due(step, every_steps=1)` is false for a step that was just saved; "
-          "`saver.latest` is the newest), or restore an older checkpoint first");
+          "this save (`due` is false for a step that was just saved; `latest` is the newest), or "
+          "restore an older checkpoint first");
   if (std::ranges::find(in_flight.steps, step) != in_flight.steps.end()) return exists;
   if (held.stores.caller->find_step(step_name(step)).status().code() != Code::not_found) {
     STOKER_TRY(held.checked.refresh());

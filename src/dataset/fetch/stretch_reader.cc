@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "io/engine/transfer.h"
 #include "store/object_reader.h"
+#include "store/open_object.h"
 
 namespace stoker {
 namespace {
@@ -48,7 +49,7 @@ Result<std::optional<RangeReader>*> StretchReader::start_source(ObjectStore& sto
   if (found == store_readers_.end())
     found = store_readers_.insert(found, {.store = &store, .reader = std::nullopt});
   if (!found->reader) {
-    Result<std::unique_ptr<RangeSource>> made = store.make_source(options_.engine_options.depth);
+    Result<std::unique_ptr<RangeSource>> made = open_source(store, options_.engine_options.depth);
     if (!made.ok()) return made.status().with_context("cannot make a source to read shards");
     found->reader.emplace(*std::move(made));
   }
@@ -148,10 +149,7 @@ Status StretchReader::came(const ReadPlan& plan, const Result<std::span<std::byt
     if (shard.file != nullptr) shard.file->settle(plan);
     sink_->stretch_done(stretch, *bytes);
   } else {
-    const int os_error = bytes.status().os_error();
-    sink_->stretch_failed(stretch, shard.file == nullptr && os_error != 0
-                                       ? remote_failure(os_error, shard.object->key())
-                                       : bytes.status().with_context(shard.object->key()));
+    sink_->stretch_failed(stretch, naming(bytes.status(), shard.object->key()));
   }
   shards_.unpin(stretch.dataset, stretch.shard);
   return {};

@@ -9,6 +9,7 @@
 #include "dataset/shards/shard_names.h"
 #include "dataset/shards/shard_scan.h"
 #include "io/engine/arena.h"
+#include "store/open_object.h"
 
 namespace stoker::internal {
 namespace {
@@ -57,7 +58,7 @@ Result<Records> records_by_scan(const ShardSource& source, std::size_t shard,
     return Records{.ranges = std::move(found.ranges), .checksums = {}};
   }
   STOKER_ASSIGN(const std::unique_ptr<const Object> object,
-                source.store().open(source.shards()[shard].path));
+                open_object(source.store(), source.shards()[shard].path));
   STOKER_ASSIGN(const std::unique_ptr<ShardScanner> scanner,
                 source.scan(shard, object->info().size_bytes));
   STOKER_ASSIGN(const MappedArena memory, MappedArena::map(kScanBytes, false, true));
@@ -76,7 +77,7 @@ class ShardBytes {
                     read_head(source.store(), file.path, file.size_bytes));
       STOKER_ASSIGN(bytes.inflated_, source.inflate(shard, packed));
     } else {
-      STOKER_ASSIGN(bytes.object_, source.store().open(file.path, CachePolicy::buffered));
+      STOKER_ASSIGN(bytes.object_, open_object(source.store(), file.path, CachePolicy::buffered));
     }
     return bytes;
   }

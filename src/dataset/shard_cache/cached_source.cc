@@ -239,7 +239,7 @@ Result<std::size_t> CachedSource::reap(std::span<Completion> out, std::size_t co
     }
     if (source_->in_flight() > 0) {
       STOKER_ASSIGN(const std::size_t count, source_->reap(came, wait.count() > 0 ? 1 : 0, wait));
-      for (const Completion& each : std::span(came).first(count)) done(each.tag, each.result);
+      for (const Completion& each : std::span(came).first(count)) done(each);
       if (count > 0) continue;
     } else if (!is_enough && !busy_.empty() && wait.count() > 0) {
       std::this_thread::sleep_for(wait);
@@ -253,16 +253,16 @@ Result<std::size_t> CachedSource::reap(std::span<Completion> out, std::size_t co
   return count;
 }
 
-void CachedSource::done(std::uint64_t number, std::int64_t result) {
-  const auto found = reads_in_flight_.find(number);
+void CachedSource::done(const Completion& completion) {
+  const auto found = reads_in_flight_.find(completion.tag);
   const std::list<Read>::iterator read = found->second;
   reads_in_flight_.erase(found);
   std::list<Read> ended;  // out of reads_: its parts may begin other reads
   ended.splice(ended.begin(), reads_, read);
   if (read->is_chunk) {
-    chunk_done(*read, result);
+    chunk_done(*read, completion.result);
   } else {
-    finish(read->part, result);
+    finish(read->part, completion.result, completion.failure);
   }
 }
 
@@ -290,14 +290,19 @@ void CachedSource::chunk_done(Read& read, std::int64_t result) {
 
 /// Ends a part; the last one ends its request. A part that is shorter than it should be fails it:
 /// the object ends before its own size.
-void CachedSource::finish(const Part& part, std::int64_t result) {
+void CachedSource::finish(const Part& part, std::int64_t result, const Status& failure) {
   Job& job = *part.job;
-  if (result < 0 && job.error == 0) job.error = static_cast<int>(-result);
-  if (result >= 0 && result < static_cast<std::int64_t>(part.out.size()) && job.error == 0)
-    job.error = ESTALE;
+  if (job.error == 0 && result < static_cast<std::int64_t>(part.out.size())) {
+    job.error = result < 0 ? static_cast<int>(-result) : ESTALE;
+    job.failure = failure;
+    if (result >= 0)
+      job.failure = {Status::from_errno(ESTALE, "read", "").code(),
+                     "the object was replaced or removed since it was opened", ESTALE};
+  }
   if (result > 0) job.bytes += result;
   if (--job.parts_left > 0) return;
-  done_.push_back({.tag = job.tag, .result = job.error != 0 ? -job.error : job.bytes});
+  done_.push_back(
+      {.tag = job.tag, .result = job.error != 0 ? -job.error : job.bytes, .failure = job.failure});
   std::erase_if(jobs_, [&](const Job& each) { return &each == &job; });
 }
 

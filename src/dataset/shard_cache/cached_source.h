@@ -50,6 +50,7 @@ class CachedSource final : public RangeSource {
     std::uint64_t tag = 0;
     std::int64_t bytes = 0;
     int error = 0;
+    Status failure = {};  ///< What the source says of the error.
     std::size_t parts_left = 0;
   };
   /// The part of a request that lies in one chunk.
@@ -89,9 +90,9 @@ class CachedSource final : public RangeSource {
   void start(std::list<Read>::iterator read);
   void look_again();
   Status feed();
-  void done(std::uint64_t number, std::int64_t result);
+  void done(const Completion& completion);
   void chunk_done(Read& read, std::int64_t result);
-  void finish(const Part& part, std::int64_t result);
+  void finish(const Part& part, std::int64_t result, const Status& failure = {});
 
   const std::shared_ptr<ShardCache> cache_;
   const std::uint32_t depth_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "dataset/shard_cache/cached_source.h"
+#include "store/open_object.h"
 
 namespace stoker {
 namespace internal {
@@ -19,7 +20,8 @@ class CachedStore final : public ObjectStore {
   std::string uri_of(const std::string& key) override { return source_->uri_of(key); }
 
   Result<std::unique_ptr<const Object>> open(const std::string& key, CachePolicy) override {
-    STOKER_ASSIGN(std::unique_ptr<const Object> object, source_->open(key, CachePolicy::buffered));
+    STOKER_ASSIGN(std::unique_ptr<const Object> object,
+                  open_object(*source_, key, CachePolicy::buffered));
     const std::uint64_t size = object->info().size_bytes;
     std::unique_ptr<const FetchUnits> units =
         units_ ? units_->units_of(key, size) : make_chunk_units(size);
@@ -31,7 +33,7 @@ class CachedStore final : public ObjectStore {
     return source_->list(folder, found);
   }
   Result<std::unique_ptr<RangeSource>> make_source(std::uint32_t depth) override {
-    STOKER_ASSIGN(std::unique_ptr<RangeSource> source, source_->make_source(depth));
+    STOKER_ASSIGN(std::unique_ptr<RangeSource> source, open_source(*source_, depth));
     return std::unique_ptr<RangeSource>(
         std::make_unique<CachedSource>(cache_, std::move(source), depth));
   }

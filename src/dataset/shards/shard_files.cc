@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/work_together.h"
+#include "store/open_object.h"
 
 namespace stoker::internal {
 namespace {
@@ -80,14 +81,15 @@ Status check_unchanged(const ObjectInfo& now, const ShardFile& file) {
 
 Result<std::unique_ptr<const Object>> open_shard(ObjectStore& store, const ShardFile& file,
                                                  CachePolicy policy) {
-  STOKER_ASSIGN(std::unique_ptr<const Object> object, store.open(file.path, policy));
+  STOKER_ASSIGN(std::unique_ptr<const Object> object, open_object(store, file.path, policy));
   STOKER_TRY(check_unchanged(object->info(), file));
   return object;
 }
 
 Result<std::vector<std::byte>> read_head(ObjectStore& store, const std::string& key,
                                          std::size_t size_max) {
-  STOKER_ASSIGN(const std::unique_ptr<const Object> object, store.open(key, CachePolicy::buffered));
+  STOKER_ASSIGN(const std::unique_ptr<const Object> object,
+                open_object(store, key, CachePolicy::buffered));
   return read_from(*object, size_max);
 }
 
@@ -105,7 +107,8 @@ Result<std::string> read_whole(const Object& object, std::size_t size_max) {
 }
 
 Result<std::string> read_whole(ObjectStore& store, const std::string& key, std::size_t size_max) {
-  STOKER_ASSIGN(const std::unique_ptr<const Object> object, store.open(key, CachePolicy::buffered));
+  STOKER_ASSIGN(const std::unique_ptr<const Object> object,
+                open_object(store, key, CachePolicy::buffered));
   return read_whole(*object, size_max);
 }
 

@@ -4,12 +4,30 @@
 #include <cerrno>
 #include <charconv>
 #include <deque>
+#include <string_view>
 #include <utility>
 
 #include "base/checksum.h"
 
 namespace stoker {
 namespace {
+
+std::string_view meaning_of(int os_error) {
+  switch (os_error) {
+    case ESTALE: return "the object was replaced or removed since it was opened";
+    case ETIMEDOUT: return "the server did not answer in time, or failed again and again";
+    case EACCES: return "the server denies access";
+    case EIO: return "the server did not send the range that was asked for";
+    default: return {};
+  }
+}
+
+/// OK if there is no more to say than the errno does.
+Status remote_failure(int os_error) {
+  const std::string_view meaning = meaning_of(os_error);
+  if (meaning.empty()) return {};
+  return {Status::from_errno(os_error, "read", "").code(), std::string(meaning), os_error};
+}
 
 bool is_strong(std::string_view etag) {
   return !etag.empty() && !etag.starts_with("W/");
@@ -72,7 +90,7 @@ class RemoteSource final : public RangeSource {
     }
     const std::size_t count = std::min(out.size(), done_.size());
     for (Completion& completion : out.first(count)) {
-      completion = done_.front();
+      completion = std::move(done_.front());
       done_.pop_front();
     }
     return count;
@@ -115,10 +133,12 @@ class RemoteSource final : public RangeSource {
     for (const HttpCall* const call : finished) {
       const auto found =
           std::ranges::find(calls_, call, [](const auto& each) { return &each->call; });
-      const int failed = call->status.ok() ? 0 : std::max(call->status.os_error(), 0);
+      const int os_error = std::max(call->status.os_error(), 0);
+      const int failed = call->status.ok() || os_error != 0 ? os_error : EIO;
       const auto size = static_cast<std::int64_t>(call->range->size_bytes);
       done_.push_back({.tag = (*found)->tag,
-                       .result = call->status.ok() ? size : -(failed != 0 ? failed : EIO)});
+                       .result = failed == 0 ? size : -failed,
+                       .failure = remote_failure(failed)});
       std::swap(*found, calls_.back());
       calls_.pop_back();
     }

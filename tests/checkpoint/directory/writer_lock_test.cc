@@ -44,8 +44,8 @@ TEST_F(WriterLockTest, one_writer_at_a_time_and_the_refusal_names_the_other) {
   EXPECT_TRUE(fs::is_directory(owner_of(**first)));
   const auto second = acquire(time_.options(seconds(5)));
   EXPECT_EQ(second.status().code(), Code::unavailable);
-  EXPECT_NE(second.status().message().find("pid " + std::to_string(::getpid()) + " on " +
-                                           this_machine().host + " (job 42)"),
+  EXPECT_NE(second.status().message().find("this process, pid " + std::to_string(::getpid()) +
+                                           " on " + this_machine().host + " (job 42)"),
             std::string_view::npos)
       << second.status().message();
   const std::string owner = owner_of(**first);
