@@ -40,6 +40,11 @@ def make_hidden(path: Path) -> Path:
     return hidden
 
 
+def folder_of(hidden: Path) -> Path:
+    """Returns the path whose hidden directory it is."""
+    return hidden.with_name(hidden.name.removeprefix(".").removesuffix(".new"))
+
+
 def show(hidden: Path, path: Path) -> None:
     """Gives a hidden directory its name, durably. Its files are durable already.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker._common.corrupt import corrupt_error
-from stoker._frameworks.folder import make_hidden, remove_folder, show, sync_tree
+from stoker._frameworks.folder import folder_of, make_hidden, remove_folder, show, sync_tree
 from stoker._native import CorruptError
 
 _POINTER = "stoker.json"
@@ -35,6 +35,11 @@ def step_in(folder: str | os.PathLike[str]) -> int | None:
         ValueError: It was renamed, or a newer version of Stoker has written it.
     """
     path = Path(os.path.abspath(folder))  # noqa: PTH100 (".." may be meant)
+    return _pointed_step(path, path.name)
+
+
+def _pointed_step(path: Path, known_as: str) -> int | None:
+    """Returns the step of a folder that is, or will be, known by a name."""
     pointer = path / _POINTER
     try:
         found = json.loads(pointer.read_bytes())
@@ -47,7 +52,7 @@ def step_in(folder: str | os.PathLike[str]) -> int | None:
         raise corrupt_error(f"{pointer} is damaged", str(pointer), 0) from None
     if type(step) is not int or version != _VERSION:
         raise ValueError(f"{pointer}: this version of Stoker cannot read version {version!r} of it")
-    name = _NAME.fullmatch(path.name)
+    name = _NAME.fullmatch(known_as)
     if name is None or int(name[1]) != step:
         raise ValueError(f"{path} was checkpoint-{step}: give it that name again")
     if _digest_of(path) != digest:
@@ -74,6 +79,23 @@ def newest_first(run: str | os.PathLike[str]) -> Iterator[Path]:
         yield path
 
 
+def unpublished(run: str | os.PathLike[str]) -> list[tuple[int, Path, Path]]:
+    """Returns what a run that was killed had written and not published: step, folder, its name.
+
+    Folders of which some files are missing are left out, and so are those whose name is taken.
+    """
+    found = []
+    for hidden in Path(run).glob(".checkpoint-*.new"):
+        folder = folder_of(hidden)
+        try:
+            step = None if folder.exists() else _pointed_step(hidden, folder.name)
+        except (CorruptError, ValueError, FileNotFoundError):
+            continue
+        if step is not None:
+            found.append((step, hidden, folder))
+    return found
+
+
 class Announcement:
     """A `checkpoint-N` that appears when its weights are durable, with all of its files.
 
@@ -85,8 +107,12 @@ class Announcement:
         self.folder, self._step = folder, step
         self._hidden = make_hidden(folder)
 
-    def write(self, trainer: Any) -> None:
-        """Writes what Transformers reads besides the weights: state, configuration, tokenizer."""
+    def write(self, trainer: Any, *, is_new: bool) -> None:
+        """Writes what Transformers reads besides the weights: state, configuration, tokenizer.
+
+        If the step is new, a later run may publish the folder as soon as there are weights of that
+        step: they are those of this save, and not of one that an abandoned run has left.
+        """
         trainer.state.save_to_json(str(self._hidden / _STATE))
         model = trainer.model
         adapters = list(getattr(model, "peft_config", {}).values())[:1]  # adapter_config.json
@@ -94,15 +120,20 @@ class Announcement:
         for part in parts:
             if hasattr(part, "save_pretrained"):
                 part.save_pretrained(str(self._hidden))
+        if is_new:
+            self._point()
 
-    def publish(self) -> None:
-        """Gives the folder its name, in place of one that an abandoned run has left."""
+    def _point(self) -> None:
         pointer = {
             "version": _VERSION,
             "step": self._step,
             "state_sha256": _digest_of(self._hidden),
         }
         (self._hidden / _POINTER).write_text(json.dumps(pointer) + "\n")
+
+    def publish(self) -> None:
+        """Gives the folder its name, in place of one that an abandoned run has left."""
+        self._point()
         sync_tree(self._hidden)
         remove_folder(self.folder)
         show(self._hidden, self.folder)

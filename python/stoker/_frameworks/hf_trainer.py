@@ -14,11 +14,13 @@ from stoker._checkpoint.checkpointer import Checkpointer
 from stoker._checkpoint.load import load
 from stoker._checkpoint.save.pending import Pending
 from stoker._common.corrupt import corrupt_error
+from stoker._frameworks.folder import show, sync_tree
 from stoker._frameworks.hf_folders import (
     Announcement,
     newest_first,
     remove_outdated,
     step_in,
+    unpublished,
     weights_directory,
 )
 from stoker._frameworks.hf_support import refuse_endless, refuse_unsupported
@@ -79,6 +81,8 @@ class TrainerMixin:
 
     def _train(self, resume: Any, args: Any, kwargs: Any) -> Any:
         train: Any = super().train  # type: ignore[misc]
+        if resume is True:
+            self._publish_left()
         there = list(newest_first(self.args.output_dir)) if resume is True else []
         for path in there:
             self._is_restored = False
@@ -97,6 +101,17 @@ class TrainerMixin:
             _log.warning("no checkpoint in %s: training from the beginning", self.args.output_dir)
         self._is_restored = True
         return train(None if resume is True else resume, *args, **kwargs)
+
+    def _publish_left(self) -> None:
+        """Publishes what a killed run had no time to, although its weights were durable."""
+        run = Path(self.args.output_dir)
+        if self.args.should_save:
+            for step, hidden, folder in unpublished(run):
+                if step in self._saver_in(run).steps():
+                    sync_tree(hidden)
+                    show(hidden, folder)
+                    _log.info("published %s, which a killed run had saved", folder)
+        self.accelerator.wait_for_everyone()
 
     def _has_weights(self, path: Path) -> bool:
         step = step_in(path)
@@ -150,7 +165,7 @@ class TrainerMixin:
         if self.args.should_save:
             self._note_callbacks()
             announcement = Announcement(folder, step)
-            announcement.write(self)
+            announcement.write(self, is_new=step not in saver.steps())
         only: Any = "trainable" if hasattr(self.model, "peft_config") else None
         trees = {"model": self.model}
         if not self.args.save_only_model:

@@ -10,7 +10,13 @@ import pytest
 
 import stoker
 from stoker._frameworks.folder import new_folder, remove_folder
-from stoker._frameworks.hf_folders import Announcement, newest_first, remove_outdated, step_in
+from stoker._frameworks.hf_folders import (
+    Announcement,
+    newest_first,
+    remove_outdated,
+    step_in,
+    unpublished,
+)
 
 
 class State:
@@ -34,7 +40,7 @@ def announce(run: Path, step: int) -> Path:
     model = types.SimpleNamespace(config=Config())
     trainer = types.SimpleNamespace(state=State(), model=model, processing_class=None)
     announcement = Announcement(run / f"checkpoint-{step}", step)
-    announcement.write(trainer)
+    announcement.write(trainer, is_new=True)
     announcement.publish()
     return announcement.folder
 
@@ -126,3 +132,19 @@ def test_the_newest_comes_first_and_what_has_no_weights_goes(tmp_path: Path) -> 
     assert names() == ["100", "50", "11", "10", "9"]
     remove_outdated(tmp_path, [10])
     assert names() == ["50", "11", "10"]
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_folder_of_a_killed_run_can_be_published_if_its_step_was_new(
+    tmp_path: Path, is_new: bool
+) -> None:
+    model = types.SimpleNamespace(config=Config())
+    trainer = types.SimpleNamespace(state=State(), model=model, processing_class=None)
+    Announcement(tmp_path / "checkpoint-7", 7).write(trainer, is_new=is_new)
+    (tmp_path / ".checkpoint-8.new").mkdir()  # begun, and not written
+    hidden = tmp_path / ".checkpoint-7.new"
+    left = [(7, hidden, tmp_path / "checkpoint-7")] if is_new else []
+    assert unpublished(tmp_path) == left
+    (hidden / "trainer_state.json").write_text("{")  # damaged
+    assert unpublished(tmp_path) == []
+    assert list(newest_first(tmp_path)) == []
